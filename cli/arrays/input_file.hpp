@@ -1,0 +1,13 @@
+// Reading a file whole.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace rapt::cli {
+
+// A pipe will do as well. Throws rapt::Error.
+std::vector<std::byte> read_file(const std::string& path);
+
+}  // namespace rapt::cli

@@ -1,0 +1,36 @@
+// A file that appears whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace rapt::cli {
+
+// Written beside its place under another name, and moved there by commit(). What was there before
+// stays until then, and if commit() is never reached. A device or pipe is written to directly.
+class OutputFile {
+ public:
+  explicit OutputFile(std::string path);  // throws Error if nothing can be written there
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  // Nothing is left to fail for lack of space once these have returned.
+  void write(std::string_view text);
+  void write(std::span<const std::byte> bytes);
+  void commit();
+
+ private:
+  [[noreturn]] void fault() const;  // with the sentence of errno
+
+  std::string path_;       // as given
+  std::string target_;     // what it leads to, past links
+  std::string temporary_;  // empty: written directly, or committed
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+};
+
+}  // namespace rapt::cli

@@ -1,0 +1,39 @@
+// Times every kernel that takes a problem, interleaved, and checks each against the oracle.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/options.hpp"
+#include "rapt/rapt.hpp"
+
+namespace rapt::cli {
+
+// One kernel on one problem: a row of the bench table and of its JSON.
+struct Measurement {
+  std::string problem, device, kernel, config;
+  bool chosen = false;
+  std::string status = "ok";                   // ok | refused: why | wrong: what
+  double flops = 0, bytes = 0, intensity = 0;  // intensity: flops per byte
+  double roof_seconds = 0;
+  std::string bound;  // of the roof: compute or memory
+  // Absent for a refusal:
+  std::optional<double> seconds, seconds_min;  // median and least
+  std::int64_t samples = 0;
+  std::optional<double> workspace_bytes, error, error_bound;
+  std::optional<double> speedup;  // over the backend's naive kernel, where that ran too
+
+  bool wrong() const { return status.starts_with("wrong"); }
+};
+
+struct MeasureOptions {
+  double seconds_per_kernel = 0.5;  // how long to sample; at least three samples if one takes less
+  const SharedOptions* shared = nullptr;
+};
+
+// `limits`: what the roof is drawn from.
+std::vector<Measurement> measure(const Problem& problem, const Device& device, const Limits& limits,
+                                 const MeasureOptions& options);
+
+}  // namespace rapt::cli

@@ -1,0 +1,24 @@
+// Measurements as a table for people, as JSON and as CSV.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "cli/bench/measurement.hpp"
+
+namespace rapt::cli {
+
+struct BenchContext {
+  Device device;
+  Limits limits;        // what roofs are drawn from
+  std::string command;  // as typed
+};
+
+std::string table_header();
+// A heading for the problem, then a line per kernel. `rows` are of one problem.
+std::string table_rows(std::span<const Measurement> rows);
+
+std::string json_report(const BenchContext& context, std::span<const Measurement> rows);
+std::string csv_report(std::span<const Measurement> rows);
+
+}  // namespace rapt::cli

@@ -1,0 +1,112 @@
+// `rapt bench`: every kernel that can, on every problem of a suite, beside the machine's roof.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/arrays/output_file.hpp"
+#include "cli/bench/report.hpp"
+#include "cli/bench/suite.hpp"
+#include "cli/limits/limits.hpp"
+#include "cli/program.hpp"
+#include "cli/progress.hpp"
+#include "src/core/text.hpp"
+
+namespace rapt::cli {
+namespace {
+
+struct BenchOptions {
+  std::vector<std::string> names = {"default"};
+  std::string json, csv;
+  double seconds = 0.5;
+};
+
+std::string command_line(const SharedOptions& shared, const BenchOptions& options) {
+  std::string line = "rapt bench";
+  for (const std::string& name : options.names) {
+    const std::string_view quote = name.find(' ') == std::string::npos ? "" : "\"";
+    line += fmt::format(" {0}{1}{0}", quote, name);
+  }
+  if (shared.names_device()) line += fmt::format(" --device {}", shared.device_text);
+  if (!shared.kernel.empty()) line += fmt::format(" --kernel {}", shared.kernel);
+  if (!shared.config_text.empty()) line += fmt::format(" --config {}", shared.config_text);
+  if (shared.thread_number) line += fmt::format(" --threads {}", *shared.thread_number);
+  return line + fmt::format(" --seconds {}", options.seconds);
+}
+
+std::unique_ptr<OutputFile> output(const std::string& path) {
+  return path.empty() ? nullptr : std::make_unique<OutputFile>(path);
+}
+
+void write(const std::unique_ptr<OutputFile>& file, const std::string& text) {
+  if (!file) return;
+  file->write(text);
+  file->commit();
+}
+
+int bench(const SharedOptions& shared, const BenchOptions& options) {
+  const std::vector<Problem> problems = problems_named(options.names);
+  const auto json = output(options.json),
+             csv = output(options.csv);  // a bad path fails now, not at the end
+  const Device device = shared.device();
+  const BenchContext context = {device, roof_limits(device), command_line(shared, options)};
+  fmt::print("{}, {} threads: {} f32, {} read\n", device.name, device.threads,
+             human_quantity(context.limits.f32_flops, "flop"),
+             human_quantity(context.limits.read_bandwidth, "B"));
+  fmt::print("{}", table_header());
+
+  std::vector<Measurement> all;
+  bool wrong = false;
+  Progress progress(static_cast<std::int64_t>(problems.size()));
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    progress.show(static_cast<std::int64_t>(i), problems[i].to_string());
+    const std::vector<Measurement> rows =
+        measure(problems[i], device, context.limits, {options.seconds, &shared});
+    progress.hide();
+    if (rows.empty()) {
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("no kernel to time on {}; `rapt kernels` lists what there is",
+                              device.to_string()));
+    }
+    fmt::print("{}", table_rows(rows));
+    std::fflush(stdout);
+    for (const Measurement& row : rows) wrong = wrong || row.wrong();
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+  write(json, json_report(context, all));
+  write(csv, csv_report(all));
+  return wrong ? failed_check : success;
+}
+
+std::string suite_list() {
+  std::string result = "Suites:\n";
+  for (const Suite& suite : built_in_suites()) {
+    result += fmt::format("  {:<12} {}\n", suite.name, summary(suite));
+  }
+  return result +
+         "\n* marks the kernel rapt would choose. Roofs come from measured limits (rapt devices "
+         "--measure).\n"
+         "Inputs of memory-bound problems rotate through more memory than the caches hold.";
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Session& session) {
+  const auto options = std::make_shared<BenchOptions>();
+  CLI::App& command = add_command(app, session, "bench",
+                                  "Time every kernel that takes a problem: error, time, rate, % of "
+                                  "roof, memory, speedup over naive",
+                                  [&session, options] { return bench(session.options, *options); });
+  command.add_option("problems", options->names, "suites, files of problems, or problems")
+      ->type_name("SUITE|FILE|PROBLEM")
+      ->capture_default_str();
+  command
+      .add_option("--seconds", options->seconds, "how long to sample each kernel on each problem")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  command.add_option("--json", options->json, "also write the rows as JSON")->type_name("FILE");
+  command.add_option("--csv", options->csv, "also write the rows as CSV")->type_name("FILE");
+  command.footer(suite_list());
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,146 @@
+// `rapt devices`: the chips here, their features, nominal and measured limits.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/limits/limits.hpp"
+#include "cli/program.hpp"
+#include "cli/table.hpp"
+#include "src/core/text.hpp"
+
+namespace rapt::cli {
+namespace {
+
+struct DevicesOptions {
+  bool measure = false, json = false;
+};
+
+struct Row {
+  Device device;
+  std::optional<MeasuredLimits> measured;
+};
+
+std::vector<Row> rows(const DevicesOptions& options, const SharedOptions& shared) {
+  std::vector<Row> result;
+  const bool one = shared.names_device() || shared.thread_number;
+  for (const Device& device : one ? std::vector{shared.device()} : devices()) {
+    const bool measure_it = options.measure && (one || device.backend == Backend::cpu);
+    result.push_back(
+        {device, measure_it ? measured_limits(device, Freshness::now) : cached_limits(device)});
+  }
+  return result;
+}
+
+std::string or_dash(double value, const std::string& text) { return value > 0 ? text : "-"; }
+
+void print_limits(const Row& row) {
+  const Limits& nominal = row.device.nominal;
+  Table table;
+  table.column("  limits");
+  table.column("nominal", Align::right);
+  if (row.measured) {
+    table.column("measured, 1 thread", Align::right);
+    table.column(fmt::format("measured, {} threads", row.measured->threads), Align::right);
+  }
+  const auto line = [&](const char* what, double at_best, double Rates::*rate, const char* unit) {
+    std::vector<std::string> cells = {what, or_dash(at_best, human_quantity(at_best, unit))};
+    if (row.measured) {
+      for (const Rates* rates : {&row.measured->one_thread, &row.measured->all_threads})
+        cells.push_back(or_dash(rates->*rate, human_quantity(rates->*rate, unit)));
+    }
+    table.row(cells);
+  };
+  line("  f32", nominal.f32_flops, &Rates::f32_flops, "flop/s");
+  line("  f16 and bf16 on matrix units", nominal.matrix_flops, &Rates::matrix_flops, "flop/s");
+  line("  memory, read", nominal.read_bandwidth, &Rates::read_bandwidth, "B/s");
+  line("  memory, copy", nominal.copy_bandwidth, &Rates::copy_bandwidth, "B/s");
+  fmt::print("{}", table.to_string());
+}
+
+void print_block(const Row& row) {
+  const Device& device = row.device;
+  const Limits& nominal = device.nominal;
+  const auto line = [](std::string_view label, std::string_view value) {
+    fmt::print("  {:<15}  {}\n", label, value);
+  };
+  fmt::print("{}: {}\n", device.to_string(), device.name);
+  line("backend", name(device.backend));
+  line("features", device.features.empty() ? "-" : device.features);
+  line(device.backend == Backend::cpu ? "threads" : "multiprocessors",
+       std::to_string(device.threads));
+  line("memory", or_dash(nominal.memory_bytes, human_bytes(nominal.memory_bytes)));
+  line("cache", or_dash(nominal.cache_bytes, human_bytes(nominal.cache_bytes)));
+  print_limits(row);
+  if (device.backend == Backend::cpu && !row.measured)
+    fmt::print("  not measured yet: rapt devices --measure\n");
+}
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(double value) { return value > 0 ? Json(value) : Json(); }
+
+// Limits and Rates name these alike.
+template <class Source>
+Json rates_json(const Source& source) {
+  return {{"f32_flops", or_null(source.f32_flops)},
+          {"matrix_flops", or_null(source.matrix_flops)},
+          {"read_bandwidth", or_null(source.read_bandwidth)},
+          {"copy_bandwidth", or_null(source.copy_bandwidth)}};
+}
+
+Json to_json(const Row& row) {
+  const Device& device = row.device;
+  Json features = Json::array();
+  std::istringstream words(device.features);
+  for (std::string word; words >> word;) features.push_back(word);
+  Json measured;
+  if (row.measured) {
+    measured = {{"threads", row.measured->threads},
+                {"one_thread", rates_json(row.measured->one_thread)},
+                {"all_threads", rates_json(row.measured->all_threads)}};
+  }
+  return {{"device", device.to_string()},
+          {"name", device.name},
+          {"backend", name(device.backend)},
+          {"features", features},
+          {"threads", device.threads},
+          {"memory_bytes", or_null(device.nominal.memory_bytes)},
+          {"cache_bytes", or_null(device.nominal.cache_bytes)},
+          {"nominal", rates_json(device.nominal)},
+          {"measured", measured}};
+}
+
+void print(const std::vector<Row>& list, bool as_json) {
+  if (as_json) {
+    Json result = Json::array();
+    for (const Row& row : list) result.push_back(to_json(row));
+    fmt::print("{}\n", result.dump(2));
+    return;
+  }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (i > 0) fmt::print("\n");
+    print_block(list[i]);
+  }
+}
+
+}  // namespace
+
+void add_devices(CLI::App& app, Session& session) {
+  const auto options = std::make_shared<DevicesOptions>();
+  CLI::App& command = add_command(
+      app, session, "devices",
+      "List the chips here: features, threads, memory, nominal limits, and the limits that were\n"
+      "measured. --device shows that one only.",
+      [options, &session] {
+        print(rows(*options, session.options), options->json);
+        return success;
+      });
+  command.add_flag("--measure", options->measure,
+                   "Measure the CPU's limits now (some seconds) and remember them in the user's "
+                   "cache folder");
+  command.add_flag("--json", options->json, "Print the list as JSON");
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,119 @@
+// `rapt explain`: who would take a problem, who refuses and why, and the choice.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/program.hpp"
+#include "cli/table.hpp"
+#include "src/core/text.hpp"
+
+namespace rapt::cli {
+namespace {
+
+struct ExplainOptions {
+  std::vector<std::string> problem;
+  bool json = false;
+};
+
+// The explanation with --kernel and --config taken into account: naming a kernel makes it the
+// choice or an error.
+Explanation explain_with(const Problem& problem, const SharedOptions& options) {
+  const Device device = options.device();
+  Explanation result = explain(problem, device);
+  if (options.kernel.empty() && options.config_text.empty()) return result;
+  const Plan plan(problem, device, options.plan_options());
+  if (!options.kernel.empty()) result.reason = "named by --kernel";
+  result.kernel = plan.kernel();
+  for (Candidate& candidate : result.candidates) {
+    candidate.chosen = candidate.kernel == plan.kernel();
+    if (!candidate.chosen) continue;
+    candidate.config = plan.config();
+    candidate.workspace_bytes = plan.workspace_bytes();
+  }
+  return result;
+}
+
+void print_json(const Explanation& explanation, const Problem& problem) {
+  using Json = nlohmann::ordered_json;
+  Json candidates = Json::array();
+  for (const Candidate& candidate : explanation.candidates) {
+    const bool takes = candidate.refusal.empty();
+    Json config = Json::object();
+    for (const auto& [key, value] : candidate.config.values) config[key] = value;
+    candidates.push_back({{"kernel", candidate.kernel},
+                          {"chosen", candidate.chosen},
+                          {"refusal", takes ? Json() : Json(candidate.refusal)},
+                          {"seconds", takes ? Json(candidate.seconds) : Json()},
+                          {"bound", takes ? Json(candidate.bound) : Json()},
+                          {"workspace_bytes", takes ? Json(candidate.workspace_bytes) : Json()},
+                          {"config", takes ? config : Json()}});
+  }
+  const bool chosen = !explanation.kernel.empty();
+  const Json result = {{"problem", explanation.problem},
+                       {"device", explanation.device},
+                       {"flops", problem.flops()},
+                       {"bytes", problem.bytes()},
+                       {"kernel", chosen ? Json(explanation.kernel) : Json()},
+                       {"reason", explanation.reason},
+                       {"candidates", candidates}};
+  fmt::print("{}\n", result.dump(2));
+}
+
+std::string remarks(const Candidate& candidate) {
+  std::string config = candidate.config.to_string();
+  if (!kernel_info(candidate.kernel).by_name_only) return config;
+  return config.empty() ? "by name only" : config + ", by name only";
+}
+
+void print_table(const Explanation& explanation, const Problem& problem) {
+  fmt::print("{} on {}\n", explanation.problem, explanation.device);
+  fmt::print("at least {} and {} of memory traffic\n\n", human_quantity(problem.flops(), "flop"),
+             human_bytes(problem.bytes()));
+  Table table;
+  table.column("  kernel");
+  table.column("estimate", Align::right);
+  table.column("bound");
+  table.column("workspace", Align::right);
+  table.column("config or refusal");
+  for (const Candidate& candidate : explanation.candidates) {
+    const std::string kernel = fmt::format("{} {}", candidate.chosen ? '*' : ' ', candidate.kernel);
+    if (candidate.refusal.empty()) {
+      table.row({kernel, human_seconds(candidate.seconds), std::string(candidate.bound),
+                 human_bytes(static_cast<double>(candidate.workspace_bytes)), remarks(candidate)});
+    } else {
+      table.row({kernel, "-", "-", "-", "refuses: " + candidate.refusal});
+    }
+  }
+  fmt::print("{}", table.to_string());
+  if (!explanation.kernel.empty())
+    fmt::print("\nchosen: {} ({})\n", explanation.kernel, explanation.reason);
+}
+
+int run_explain(const ExplainOptions& options, const SharedOptions& shared) {
+  const Problem problem = Problem::parse(fmt::format("{}", fmt::join(options.problem, " ")));
+  const Explanation explanation = explain_with(problem, shared);
+  options.json ? print_json(explanation, problem) : print_table(explanation, problem);
+  if (explanation.kernel.empty()) throw Error(ErrorCode::unsupported, explanation.reason);
+  return success;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Session& session) {
+  const auto options = std::make_shared<ExplainOptions>();
+  CLI::App& command =
+      add_command(app, session, "explain",
+                  "Say who would take a problem on a device: every kernel with its estimate or the "
+                  "reason it\nrefuses, and the choice (marked *). With --kernel: what naming that "
+                  "kernel gives.",
+                  [options, &session] { return run_explain(*options, session.options); });
+  command
+      .add_option("problem", options->problem,
+                  "The problem, e.g. \"b2 h32/8 q1 kv8192 d128 bf16 causal page16\"")
+      ->required()
+      ->type_name("PROBLEM");
+  command.add_flag("--json", options->json, "Print the explanation as JSON");
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,122 @@
+// `rapt verify`: kernels against the oracle, on given problems or on random ones.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "cli/program.hpp"
+#include "cli/progress.hpp"
+#include "src/verify/conformance.hpp"
+#include "src/verify/generator.hpp"
+
+namespace rapt::cli {
+namespace {
+
+struct VerifyOptions {
+  std::vector<std::string> problems;
+  std::int64_t cases = 100;
+  std::uint64_t seed = 1;
+};
+
+struct Count {
+  std::int64_t passed = 0, refused = 0, failed = 0;
+  double worst = 0;  // largest error over its bound
+};
+
+class Verification {
+ public:
+  Verification(const SharedOptions& options) : device_(options.device()) {
+    for (const KernelInfo& kernel : kernels()) {
+      const bool wanted = options.kernel.empty() || kernel.name == options.kernel;
+      if (wanted && kernel.backend == device_.backend) counts_[std::string(kernel.name)] = {};
+    }
+    if (counts_.empty()) {
+      throw Error(ErrorCode::not_found,
+                  fmt::format("no kernel to verify on {}; `rapt kernels` lists what there is",
+                              device_.to_string()));
+    }
+  }
+
+  void run(const Problem& problem, std::uint64_t seed, Progress& progress) {
+    verify::Case one(problem, device_, seed);
+    for (auto& [kernel, count] : counts_) {
+      const verify::Outcome outcome = one.run(kernel);
+      count.passed += outcome.verdict == verify::Verdict::passed;
+      count.refused += outcome.verdict == verify::Verdict::refused;
+      if (outcome.bound > 0) count.worst = std::max(count.worst, outcome.error / outcome.bound);
+      if (outcome.verdict != verify::Verdict::failed) continue;
+      ++count.failed;
+      progress.hide();
+      fmt::print("FAILED {}\n  {}\n  repeat: {}\n", kernel, outcome.sentence, one.command(kernel));
+    }
+    for (const std::string& feature : verify::features_of(problem)) ++features_[feature];
+  }
+
+  // True if nothing failed.
+  bool report(bool with_features) const {
+    if (with_features) {
+      fmt::print("drawn:");
+      for (const std::string& name : verify::all_features()) {
+        const auto found = features_.find(name);
+        fmt::print(" {} {}{}", name, found == features_.end() ? 0 : found->second,
+                   name == verify::all_features().back() ? "\n" : ",");
+      }
+    }
+    std::int64_t failed = 0;
+    for (const auto& [kernel, count] : counts_) {
+      fmt::print(
+          "{:<20} {:>6} passed {:>6} refused {:>6} failed   worst error {:.0f} % of its bound\n",
+          kernel, count.passed, count.refused, count.failed, 100 * count.worst);
+      failed += count.failed;
+    }
+    return failed == 0;
+  }
+
+ private:
+  Device device_;
+  std::map<std::string, Count> counts_;
+  std::map<std::string, std::int64_t> features_;
+};
+
+int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
+  Verification verification(shared);
+  if (options.problems.empty()) {
+    Progress progress(options.cases);
+    for (std::int64_t i = 0; i < options.cases; ++i) {
+      const std::uint64_t seed = options.seed + static_cast<std::uint64_t>(i);
+      const Problem problem = verify::random_problem(seed);
+      progress.show(i, problem.to_string());
+      verification.run(problem, seed, progress);
+    }
+    progress.hide();
+    return verification.report(true) ? success : failed_check;
+  }
+  Progress progress(static_cast<std::int64_t>(options.problems.size()));
+  for (std::size_t i = 0; i < options.problems.size(); ++i) {
+    progress.show(static_cast<std::int64_t>(i), options.problems[i]);
+    verification.run(Problem::parse(options.problems[i]), options.seed, progress);
+  }
+  progress.hide();
+  return verification.report(false) ? success : failed_check;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, Session& session) {
+  const auto options = std::make_shared<VerifyOptions>();
+  CLI::App& command =
+      add_command(app, session, "verify",
+                  "Check kernels against the fp64 oracle: results, guard zones, unreachable "
+                  "memory, repeatability",
+                  [&session, options] { return verify_all(session.options, *options); });
+  command.add_option("problems", options->problems,
+                     "problems to check; without any, random ones are drawn");
+  command.add_option("--cases", options->cases, "how many random problems to draw")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--seed", options->seed, "seed of the first case; each next one adds 1")
+      ->capture_default_str();
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,33 @@
+// The options every command takes: --device, --kernel, --config, --threads.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "rapt/rapt.hpp"
+
+namespace rapt::cli {
+
+struct SharedOptions {
+  std::string device_text;                    // empty: cpu
+  std::string kernel;                         // empty: RAPT_KERNEL, else rapt's choice
+  std::string config_text;                    // empty: the kernel's own
+  std::optional<std::int32_t> thread_number;  // absent: RAPT_THREADS, else every processor
+
+  bool names_device() const { return !device_text.empty(); }
+  // --device with --threads. Throws Error.
+  Device device() const;
+  // Throws Error.
+  Config config() const;
+  // What to make a plan with: --kernel and --config. Valid while these options live.
+  PlanOptions plan_options() const;
+  // Throws Error if the kernel does not exist or the config cannot be read. The program does this
+  // before any command starts.
+  void check() const;
+};
+
+// Throws Error with the names that exist.
+KernelInfo kernel_info(std::string_view name);
+
+}  // namespace rapt::cli

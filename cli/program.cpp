@@ -1,0 +1,150 @@
+#include "cli/program.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <system_error>
+
+namespace rapt::cli {
+namespace {
+
+constexpr const char* program_description =
+    "rapt: exact attention on CPUs, NVIDIA and AMD GPUs.\n"
+    "\n"
+    "A problem is written as a string of tokens, e.g. \"b2 h32/8 q1 kv8192 d128 bf16 causal "
+    "page16\":\n"
+    "batch, query/kv heads, sequence lengths (s2048, or q1 kv8192), head dim, element type, "
+    "features.\n";
+
+constexpr const char* program_footer =
+    "Results go to stdout, everything else to stderr.\n"
+    "Exit codes: 0 all is well, 1 a check failed, 2 the command line or an input is wrong.\n"
+    "Environment: RAPT_KERNEL names a kernel, RAPT_THREADS the CPU's threads; RAPT_LOG=1 logs "
+    "each\n"
+    "plan and run; RAPT_CHECK=1 checks index data that lies on a GPU.";
+
+// CLI11 writes sentences with a capital and over several lines; rapt's are one line after a colon.
+std::string one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  const bool a_word = text.size() > 1 && !std::isupper(static_cast<unsigned char>(text[1]));
+  if (a_word) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+// Where no command was understood, CLI11 does not say what it read instead.
+std::string missing_command(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  const std::vector<std::string> rest = app.remaining();
+  const std::string what =
+      rest.empty() ? "a command is missing" : fmt::format("'{}' is not a command", rest.front());
+  return fmt::format("{}; there are {}", what, fmt::join(names, ", "));
+}
+
+std::string help_command(const CLI::App& app) {
+  const auto parsed = app.get_subcommands();
+  return parsed.empty() ? "rapt --help" : fmt::format("rapt {} --help", parsed.front()->get_name());
+}
+
+// A reader that went away early (rapt kernels | head -1) had what it wanted: no fault.
+int finish_output(int code) {
+  if (std::fflush(stdout) == 0 || errno == EPIPE) return code;
+  print_error(fmt::format("cannot write the results: {}", std::strerror(errno)));
+  return wrong_input;
+}
+
+int perform(const Session& session) {
+  try {
+    session.options.check();
+    return finish_output(session.action());
+  } catch (const Error& error) {
+    print_error(error.what());
+  } catch (const std::bad_alloc&) {
+    print_error("there is not enough memory for this; try a smaller problem");
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::broken_pipe) return success;
+    print_error(error.what());
+  } catch (const std::exception& error) {
+    print_error(fmt::format("a fault of rapt itself: {}", error.what()));
+  }
+  std::fflush(stdout);
+  return wrong_input;
+}
+
+}  // namespace
+
+void print_error(std::string_view sentence) {
+  fmt::memory_buffer line;
+  fmt::format_to(std::back_inserter(line), "rapt: {}\n", sentence);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+CLI::App& add_command(CLI::App& app, Session& session, const std::string& name,
+                      const std::string& description, std::function<int()> action) {
+  CLI::App& command = *app.add_subcommand(name, description)->group("Commands");
+  command
+      .add_option("--device", session.options.device_text,
+                  "The chip: cpu, cuda:0, hip:0, or emu (the host emulator of GPU kernels, in "
+                  "developers' builds). Default: cpu")
+      ->type_name("DEVICE");
+  command
+      .add_option("--kernel", session.options.kernel,
+                  "The kernel, by its name (rapt kernels lists them). Default: RAPT_KERNEL, else "
+                  "rapt's choice")
+      ->type_name("NAME");
+  command
+      .add_option("--config", session.options.config_text,
+                  "Values that replace the kernel's own: key=value,key=value")
+      ->type_name("CONFIG");
+  command
+      .add_option("--threads", session.options.thread_number,
+                  "Threads on the CPU. Default: RAPT_THREADS, else every processor this process "
+                  "may use")
+      ->type_name("N");
+  command.callback([&session, action = std::move(action)] { session.action = action; });
+  return command;
+}
+
+int run_program(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  CLI::App app(program_description, "rapt");
+  Session session;
+  app.set_version_flag("--version", fmt::format("rapt {}", version()),
+                       "Print the version and exit");
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.footer(program_footer);
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  app.require_subcommand(1);
+  add_devices(app, session);
+  add_kernels(app, session);
+  add_explain(app, session);
+  add_bench(app, session);
+  add_verify(app, session);
+  add_run(app, session);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return finish_output(success);
+  } catch (const CLI::CallForVersion& version_text) {
+    fmt::print("{}\n", version_text.what());
+    return finish_output(success);
+  } catch (const CLI::ParseError& error) {
+    const bool no_command = app.get_subcommands().empty();
+    print_error(fmt::format("{}; see {}",
+                            no_command ? missing_command(app) : one_line(error.what()),
+                            help_command(app)));
+    return wrong_input;
+  }
+  return perform(session);
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,39 @@
+// The `rapt` program: its commands, and what they share.
+//
+// A command is one file with one add_<command>() that names its options and hands over its action.
+// Actions print results to stdout and nothing else; they return an exit code or throw rapt::Error,
+// which the program prints as one line, `rapt: <sentence>`, on stderr.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <functional>
+#include <string>
+
+#include "cli/options.hpp"
+
+namespace rapt::cli {
+
+enum ExitCode : int { success = 0, failed_check = 1, wrong_input = 2 };
+
+struct Session {
+  SharedOptions options;
+  std::function<int()> action;  // what the command line asked for; runs once parsing is done
+};
+
+// A command that takes the shared options. More options are added to what it returns.
+CLI::App& add_command(CLI::App& app, Session& session, const std::string& name,
+                      const std::string& description, std::function<int()> action);
+
+void add_devices(CLI::App& app, Session& session);
+void add_kernels(CLI::App& app, Session& session);
+void add_explain(CLI::App& app, Session& session);
+void add_bench(CLI::App& app, Session& session);
+void add_verify(CLI::App& app, Session& session);
+void add_run(CLI::App& app, Session& session);
+
+// `rapt: <sentence>` on stderr.
+void print_error(std::string_view sentence);
+
+int run_program(int argc, char** argv);
+
+}  // namespace rapt::cli

@@ -1,0 +1,299 @@
+// The C++ API of rapt: exact attention, softmax(Q Kᵀ · scale + bias) V.
+//
+// Tensors (never owned) go into Arguments. Problem::of() reads off everything that the choice of a
+// kernel depends on, a Plan binds a problem to a device and a kernel, and Plan::run() computes, as
+// often as wanted, without allocating. attention() does all of it in one call. Every fault is a
+// rapt::Error whose sentence names the value, the limit and the way out. docs/numerics.md states
+// what the results promise; docs/architecture.md explains problem strings.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#if defined(__GNUC__)
+#define RAPT_API __attribute__((visibility("default")))
+#else
+#define RAPT_API
+#endif
+
+namespace rapt {
+
+enum class ErrorCode : std::int32_t {
+  invalid_argument = 1,  // the caller's input is wrong
+  unsupported = 2,       // the input is right, but no kernel (or not the named one) takes it
+  not_found = 3,         // no such kernel or device
+  out_of_memory = 4,
+  device_failure = 5,  // a GPU's driver or runtime reported an error
+  internal = 6,        // a fault of rapt itself
+};
+
+class RAPT_API Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& sentence) : std::runtime_error(sentence), code_(code) {}
+  ErrorCode code() const noexcept { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+enum class DType : std::int32_t { none = 0, f32 = 1, f16 = 2, bf16 = 3, i32 = 4, u8 = 5 };
+
+RAPT_API std::string_view name(DType dtype);
+RAPT_API std::int64_t size_in_bytes(DType dtype);
+
+// A view of memory that somebody else owns. Strides are in elements. Fewer than four axes: the rest
+// have size 1.
+struct RAPT_API Tensor {
+  void* data = nullptr;
+  DType dtype = DType::none;  // none: absent
+  std::array<std::int64_t, 4> size = {};
+  std::array<std::int64_t, 4> stride = {};
+
+  bool present() const { return dtype != DType::none; }
+
+  // A row-major tensor. Inputs may be const: rapt writes to `out` and `lse` only.
+  static Tensor dense(const void* data, DType dtype, std::initializer_list<std::int64_t> size);
+
+  // The same memory with two axes exchanged: bhsd data is dense(p, t, {b, h, s, d}).transposed(1,
+  // 2).
+  Tensor transposed(int axis, int other) const;
+};
+
+// Axes, in this order:
+//   q           [batch, seq, head, dim]         packed: [1, total, head, dim]
+//   k, v        [batch, seq, kv head, dim]      packed: [1, total, ...]   paged: [page, slot, ...]
+//   out         as q, with v's dim
+//   lse         [batch, head, seq] f32          packed: [1, head, total]
+//   bias        [batch, head, seq q, seq kv], size 1 where broadcast; f32 or q's type
+//   mask        as bias, u8; 1: attend
+//   alibi, sinks            [head] f32
+//   q_starts, kv_starts     [batch + 1] i32: packed sequences; kv_starts only if keys are not paged
+//   kv_lengths              [batch] i32: how many keys of each sequence are in use
+//   page_table              [batch, pages of a sequence] i32
+// The last axis of every tensor is contiguous.
+struct Arguments {
+  Tensor q = {}, k = {}, v = {}, out = {}, lse = {}, bias = {}, mask = {}, alibi = {}, sinks = {};
+  Tensor q_starts = {}, kv_starts = {}, kv_lengths = {}, page_table = {};
+};
+
+// Keys from position − left to position + right, both included. An absent side is unbounded.
+struct Window {
+  std::optional<std::int64_t> left, right;
+  friend bool operator==(const Window&, const Window&) = default;
+};
+
+struct Options {
+  bool causal = false;  // the same as window.right = 0
+  Window window = {};
+  std::optional<std::int64_t> offset = {};  // position of query 0; absent: aligned at the end
+  std::optional<float> scale = {};          // absent: 1/√dim
+  float softcap = 0;                        // 0: none
+  bool batch_invariant = false;  // a row's bits do not depend on what else is in the batch
+  bool tf32 = false;             // single TF32 products allowed for f32
+  // Upper bounds of one sequence, for packed queries and for packed or paged keys. Absent: the
+  // largest possible.
+  std::optional<std::int64_t> max_q_len = {}, max_kv_len = {};
+  std::optional<std::int64_t> total_kv = {};  // expected sum of kv_lengths, for estimates only
+};
+
+// A bias or a mask, as a problem knows it: which axes are real, and the strides of the first three.
+struct ScoreTensor {
+  DType dtype = DType::none;                // none: absent
+  std::array<bool, 4> varies = {};          // (b, h, q, k): false where broadcast
+  std::array<std::int64_t, 3> stride = {};  // (b, h, q), 0 where broadcast
+  bool present() const { return dtype != DType::none; }
+  friend bool operator==(const ScoreTensor&, const ScoreTensor&) = default;
+};
+
+// Everything the choice of a kernel depends on; no pointers, no data. Strides are 0 for axes of
+// size 1, and all over an empty tensor.
+struct RAPT_API Problem {
+  using Strides = std::array<std::int64_t, 3>;
+
+  DType dtype = DType::f32;
+  std::int64_t batch = 1, heads = 1, kv_heads = 1;
+  // Of one sequence; upper bounds with varlen, lengths and pages.
+  std::int64_t q_len = 0, kv_len = 0;
+  // Over all sequences: what is stored (varlen) or expected (lengths).
+  std::int64_t total_q = 0, total_kv = 0;
+  std::int64_t qk_dim = 0, v_dim = 0;
+  bool varlen = false, lengths = false;
+  std::int64_t page_size = 0;  // 0: not paged
+  Window window = {};
+  std::optional<std::int64_t> offset = {};
+  float scale = 0;
+  float softcap = 0;
+  ScoreTensor bias = {}, mask = {};
+  bool alibi = false, sinks = false, lse = false, batch_invariant = false, tf32 = false;
+  Strides q = {}, k = {}, v = {}, out = {};  // (batch, seq, head)
+  Strides lse_stride = {};                   // (batch, head, seq)
+  std::int64_t alignment = 16;  // bytes, of the pointers and strides of q, k, v and out; 16 at most
+
+  static Problem of(const Arguments& arguments, const Options& options = {});
+  static Problem parse(std::string_view text);
+  std::string to_string() const;
+  void validate() const;  // throws Error with the first fault
+
+  bool causal() const { return window.right == 0; }
+  bool paged() const { return page_size > 0; }
+  double flops() const;  // 2 · (qk_dim + v_dim) for each visible pair; mask tensors not counted
+  double bytes() const;  // every input read once, every output written once
+  friend bool operator==(const Problem&, const Problem&) = default;
+};
+
+enum class Backend : std::int32_t { cpu = 0, cuda = 1, hip = 2, emu = 3 };
+RAPT_API std::string_view name(Backend backend);
+
+// What a chip can do at best: flop/s, bytes/s, bytes. 0: unknown or absent.
+struct Limits {
+  double f32_flops = 0;
+  double matrix_flops = 0;  // f16 and bf16 on matrix units
+  double read_bandwidth = 0, copy_bandwidth = 0;
+  double memory_bytes = 0, cache_bytes = 0;
+};
+
+struct RAPT_API Device {
+  Backend backend = Backend::cpu;
+  std::int32_t index = 0;
+  std::string name;
+  std::string features;      // names separated by spaces: "avx2 fma f16c"
+  std::int32_t threads = 1;  // CPU: threads a plan uses. GPU: multiprocessors
+  Limits nominal;            // from the data sheet, the same on every run
+
+  // 0 threads: RAPT_THREADS, else every processor this process may use.
+  static Device cpu(std::int32_t threads = 0);
+  static Device cuda(std::int32_t index = 0);
+  static Device hip(std::int32_t index = 0);
+  static Device parse(std::string_view text);  // "cpu", "cuda:0", "hip:1"
+  std::string to_string() const;
+  bool has(std::string_view feature) const;
+};
+RAPT_API std::vector<Device> devices();
+
+// Threads lent by the caller. Both functions may be called from many threads at once.
+class RAPT_API Executor {
+ public:
+  virtual ~Executor();
+  virtual std::int32_t concurrency() const = 0;
+  // Calls body(context, index) once for each index below count, on any threads in any order, and
+  // returns when all are done.
+  virtual void parallel_for(std::int64_t count, void (*body)(void* context, std::int64_t index),
+                            void* context) = 0;
+};
+
+// A kernel's tile sizes, stages, splits: changes speed, never meaning. As text "key=value,...".
+struct RAPT_API Config {
+  std::vector<std::pair<std::string, std::int64_t>> values;
+  static Config parse(std::string_view text);
+  std::string to_string() const;
+  friend bool operator==(const Config&, const Config&) = default;
+};
+
+struct KernelInfo {
+  std::string_view name, summary;
+  Backend backend;
+  bool by_name_only;  // never chosen by itself
+};
+RAPT_API std::vector<KernelInfo> kernels();
+
+struct Candidate {
+  std::string_view kernel;
+  bool chosen = false;
+  std::string refusal;     // empty: the kernel takes the problem
+  Config config;           // its best guess
+  double seconds = 0;      // estimate
+  std::string_view bound;  // what the estimate is bound by: compute, memory, overhead
+  std::size_t workspace_bytes = 0;
+};
+
+struct RAPT_API Explanation {
+  std::string problem, device;
+  std::vector<Candidate> candidates;  // every kernel of the device's backend
+  std::string_view kernel;            // the choice; empty if nobody takes the problem
+  std::string reason;
+  std::string to_string() const;
+};
+RAPT_API Explanation explain(const Problem& problem, const Device& device);
+
+struct PlanOptions {
+  std::string_view kernel = {};  // empty: RAPT_KERNEL, else the choice
+  Config config = {};            // values that replace the kernel's own
+  Executor* executor = nullptr;  // CPU: null uses rapt's own threads; outlives the plan
+};
+
+struct Launch {
+  void* stream = nullptr;  // GPU: the stream; null is the default one
+  std::span<std::byte> workspace = {};
+};
+
+// Cheap to copy; run() is safe from many threads at once, each with its own workspace.
+class RAPT_API Plan {
+ public:
+  Plan(const Problem& problem, const Device& device, const PlanOptions& options = {});
+  const Problem& problem() const;
+  const Device& device() const;
+  std::string_view kernel() const;
+  const Config& config() const;
+  std::size_t workspace_bytes() const;
+  // Allocates nothing. On the CPU it returns when the result is there; on a GPU when the work is in
+  // the stream.
+  void run(const Arguments& arguments, const Launch& launch = {}) const;
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
+// Memory on a device, for those who have no allocator. CPU memory is aligned to 64 bytes.
+class RAPT_API Buffer {
+ public:
+  Buffer() = default;
+  Buffer(const Device& device, std::size_t bytes);
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  void* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  std::span<std::byte> bytes() const { return {static_cast<std::byte*>(data_), size_}; }
+  void copy_from_host(const void* source, std::size_t bytes);
+  void copy_to_host(void* target, std::size_t bytes) const;
+
+ private:
+  Device device_;
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// One attention from start to end: problem, plan, workspace, run, and on a GPU waiting for the
+// result.
+RAPT_API void attention(const Arguments& arguments, const Options& options = {},
+                        const Device& device = Device::cpu());
+
+// The result of attending to one set of keys: out as in Arguments, lse as in Arguments.
+struct Partial {
+  Tensor out, lse;
+};
+// Combines two disjoint sets of keys exactly. `result` may be `first` or `second`. A sink belongs
+// to one side only.
+RAPT_API void merge(const Partial& first, const Partial& second, const Partial& result,
+                    const Device& device = Device::cpu());
+
+// Reads starts, lengths and page table (from the device where needed) and throws Error with the
+// first fault.
+RAPT_API void check(const Problem& problem, const Arguments& arguments,
+                    const Device& device = Device::cpu());
+
+RAPT_API std::string_view version();
+
+}  // namespace rapt

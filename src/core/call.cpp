@@ -1,0 +1,68 @@
+#include "src/core/call.hpp"
+
+#include <algorithm>
+
+namespace rapt {
+namespace {
+
+semantics::Window plain_window(const Window& window) {
+  return {window.left.has_value(), window.right.has_value(), window.left.value_or(0),
+          window.right.value_or(0)};
+}
+
+void copy_score_strides(const ScoreTensor& tensor, semantics::Index (&stride)[4]) {
+  std::ranges::copy(tensor.stride, stride);
+  stride[3] = tensor.varies[3] ? 1 : 0;
+}
+
+// An absent tensor has no data, whatever its pointer says.
+void* data_of(const Tensor& tensor) { return tensor.present() ? tensor.data : nullptr; }
+
+}  // namespace
+
+semantics::Call make_call(const Problem& p, const Arguments& a) {
+  semantics::Call call = {};
+  call.batch = p.batch;
+  call.heads = p.heads;
+  call.kv_heads = p.kv_heads;
+  call.q_len = p.varlen ? std::min(p.q_len, p.total_q) : p.q_len;  // no bound exceeds what there is
+  call.kv_len = p.kv_len;
+  call.qk_dim = p.qk_dim;
+  call.v_dim = p.v_dim;
+  call.total_q = p.total_q;
+  call.total_kv = p.total_kv;
+  call.window = plain_window(p.window);
+  call.has_offset = p.offset.has_value();
+  call.offset = p.offset.value_or(0);
+  call.scale = p.scale;
+  call.softcap = p.softcap;
+  call.q = a.q.data;
+  call.k = a.k.data;
+  call.v = a.v.data;
+  call.out = a.out.data;
+  std::ranges::copy(p.q, call.q_stride);
+  std::ranges::copy(p.k, call.k_stride);
+  std::ranges::copy(p.v, call.v_stride);
+  std::ranges::copy(p.out, call.out_stride);
+  call.lse = static_cast<float*>(data_of(a.lse));
+  std::ranges::copy(p.lse_stride, call.lse_stride);
+  call.bias = data_of(a.bias);
+  call.bias_is_f32 = p.bias.dtype == DType::f32;
+  copy_score_strides(p.bias, call.bias_stride);
+  call.mask = static_cast<const std::uint8_t*>(data_of(a.mask));
+  copy_score_strides(p.mask, call.mask_stride);
+  call.alibi = static_cast<const float*>(data_of(a.alibi));
+  call.sinks = static_cast<const float*>(data_of(a.sinks));
+  call.q_starts = static_cast<const std::int32_t*>(data_of(a.q_starts));
+  call.kv_starts = static_cast<const std::int32_t*>(data_of(a.kv_starts));
+  call.kv_lengths = static_cast<const std::int32_t*>(data_of(a.kv_lengths));
+  if (p.paged()) {
+    call.page_table = static_cast<const std::int32_t*>(a.page_table.data);
+    call.page_table_stride = a.page_table.stride[0];
+    call.page_size = p.page_size;
+    call.page_count = a.k.size[0];
+  }
+  return call;
+}
+
+}  // namespace rapt

@@ -1,0 +1,50 @@
+// The text form of a config, and estimates from counts of work.
+#include <algorithm>
+
+#include "src/core/kernel.hpp"
+#include "src/core/text.hpp"
+
+namespace rapt {
+
+Config Config::parse(std::string_view text) {
+  Config config;
+  while (!text.empty()) {
+    const std::string_view item = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(item.size() + 1, text.size()));
+    const std::size_t equals = item.find('=');
+    const auto value = equals == std::string_view::npos
+                           ? std::nullopt
+                           : parse_number<std::int64_t>(item.substr(equals + 1));
+    if (!value || equals == 0) {
+      throw Error(ErrorCode::invalid_argument,
+                  rapt::text("cannot read '", item,
+                             "' of the config; it is written key=number,key=number"));
+    }
+    const std::string key(item.substr(0, equals));
+    if (std::ranges::any_of(config.values, [&](const auto& pair) { return pair.first == key; })) {
+      throw Error(ErrorCode::invalid_argument, rapt::text("the config gives '", key, "' twice"));
+    }
+    config.values.emplace_back(key, *value);
+  }
+  return config;
+}
+
+std::string Config::to_string() const {
+  std::string result;
+  for (const auto& [key, value] : values)
+    result += text(result.empty() ? "" : ",", key, "=", value);
+  return result;
+}
+
+Estimate estimate_from(double flops, double flops_per_second, double bytes, double bytes_per_second,
+                       double overhead) {
+  const double compute = flops_per_second > 0 ? flops / flops_per_second : 0;
+  const double memory = bytes_per_second > 0 ? bytes / bytes_per_second : 0;
+  const double work = std::max(compute, memory);
+  const std::string_view bound = overhead > work     ? "overhead"
+                                 : compute >= memory ? "compute"
+                                                     : "memory";
+  return {work + overhead, bound};
+}
+
+}  // namespace rapt

@@ -1,0 +1,37 @@
+#include "src/core/environment.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "rapt/rapt.hpp"
+#include "src/core/text.hpp"
+
+namespace rapt {
+
+std::string environment_text(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool environment_flag(const char* name) {
+  const std::string value = environment_text(name);
+  return !value.empty() && value != "0";
+}
+
+std::optional<std::int32_t> environment_threads() {
+  const std::string value = environment_text("RAPT_THREADS");
+  if (value.empty()) return std::nullopt;
+  const auto threads = parse_number<std::int32_t>(value);
+  if (!threads || *threads < 1 || *threads > 1024) {
+    throw Error(ErrorCode::invalid_argument,
+                text("RAPT_THREADS is '", value, "'; it must be a whole number from 1 to 1024"));
+  }
+  return threads;
+}
+
+void log_line(std::string_view line) {
+  const std::string whole = text("rapt: ", line, "\n");
+  std::fwrite(whole.data(), 1, whole.size(), stderr);
+}
+
+}  // namespace rapt

@@ -1,0 +1,66 @@
+// f16 and bf16 as bit patterns, and their exact conversions to and from f32, written without
+// branches so that loops over them vectorise.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace rapt {
+
+struct F16 {
+  std::uint16_t bits;
+};
+struct BF16 {
+  std::uint16_t bits;
+};
+
+inline float to_float(float value) { return value; }
+
+inline float to_float(BF16 value) { return std::bit_cast<float>(std::uint32_t(value.bits) << 16); }
+
+inline float to_float(F16 value) {
+  // The exponent and mantissa moved into place are 2^112 too small, subnormals included; infinities
+  // and NaN need the largest exponent.
+  const std::uint32_t magnitude = std::uint32_t(value.bits & 0x7fff) << 13;
+  const std::uint32_t scaled =
+      std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
+  const std::uint32_t special = magnitude >= 0x0f800000u ? 0x7f800000u : 0u;
+  return std::bit_cast<float>(scaled | special | std::uint32_t(value.bits & 0x8000) << 16);
+}
+
+// Rounding is to nearest, ties to even; NaN stays NaN.
+template <class Element>
+Element from_float(float value);
+
+template <>
+inline float from_float<float>(float value) {
+  return value;
+}
+
+template <>
+inline BF16 from_float<BF16>(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  const std::uint32_t quiet_nan = bits >> 16 | 0x40;
+  return {std::uint16_t((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded)};
+}
+
+template <>
+inline F16 from_float<F16>(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t magnitude = bits & 0x7fffffff;
+  const std::uint32_t sign = bits >> 16 & 0x8000;
+  // Below 2^-14 the result is subnormal: adding 0.5 lets the f32 adder round at f16's last place.
+  const std::uint32_t subnormal =
+      std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) -
+      std::bit_cast<std::uint32_t>(0.5f);
+  const std::uint32_t normal = (magnitude - 0x38000000u + 0xfff + (magnitude >> 13 & 1)) >> 13;
+  std::uint32_t result = magnitude < 0x38800000u ? subnormal : normal;
+  result = magnitude >= 0x47800000u
+               ? 0x7c00u
+               : result;  // too large: infinity (65520 and up reach it by rounding)
+  result = magnitude > 0x7f800000u ? 0x7e00u : result;
+  return {std::uint16_t(sign | result)};
+}
+
+}  // namespace rapt

@@ -1,0 +1,120 @@
+#include "src/core/layout.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rapt {
+
+Shape q_shape(const Problem& p) {
+  return p.varlen ? Shape{1, p.total_q, p.heads, p.qk_dim}
+                  : Shape{p.batch, p.q_len, p.heads, p.qk_dim};
+}
+
+Shape k_shape(const Problem& p, std::int64_t pages) {
+  if (p.paged()) return {pages, p.page_size, p.kv_heads, p.qk_dim};
+  return p.varlen ? Shape{1, p.total_kv, p.kv_heads, p.qk_dim}
+                  : Shape{p.batch, p.kv_len, p.kv_heads, p.qk_dim};
+}
+
+Shape v_shape(const Problem& p, std::int64_t pages) {
+  Shape shape = k_shape(p, pages);
+  shape[3] = p.v_dim;
+  return shape;
+}
+
+Shape out_shape(const Problem& p) {
+  Shape shape = q_shape(p);
+  shape[3] = p.v_dim;
+  return shape;
+}
+
+Shape lse_shape(const Problem& p) {
+  return p.varlen ? Shape{1, p.heads, p.total_q, 1} : Shape{p.batch, p.heads, p.q_len, 1};
+}
+
+Shape score_shape(const Problem& p, const ScoreTensor& tensor) {
+  const Shape full = {p.batch, p.heads, p.q_len, p.kv_len};
+  Shape shape = {1, 1, 1, 1};
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    if (tensor.varies[axis]) shape[axis] = full[axis];
+  }
+  return shape;
+}
+
+Problem::Strides without_idle_axes(Problem::Strides strides, const Shape& shape) {
+  const bool empty = std::ranges::find(shape, 0) != shape.end();
+  for (std::size_t axis = 0; axis < strides.size(); ++axis) {
+    if (empty || shape[axis] == 1) strides[axis] = 0;
+  }
+  return strides;
+}
+
+namespace {
+
+// Products wrap instead of overflowing: validate() refuses such problems by their extents before
+// anyone uses a stride.
+std::int64_t wrapping_product(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
+
+}  // namespace
+
+Problem::Strides dense_strides(const Shape& shape, Layout layout) {
+  const auto [outer, rows, heads, dim] = shape;
+  const std::int64_t plane = wrapping_product(wrapping_product(rows, heads), dim);
+  const Problem::Strides strides = layout == Layout::bshd
+                                       ? Problem::Strides{plane, wrapping_product(heads, dim), dim}
+                                       : Problem::Strides{plane, dim, wrapping_product(rows, dim)};
+  return without_idle_axes(strides, shape);
+}
+
+Problem::Strides dense_row_major(const Shape& shape) {
+  const std::int64_t inner = wrapping_product(shape[2], shape[3]);
+  return without_idle_axes({wrapping_product(shape[1], inner), inner, shape[3]}, shape);
+}
+
+std::int64_t alignment_of_strides(const Problem& p) {
+  std::uint64_t bits = 16;
+  for (const Problem::Strides& strides : {p.q, p.k, p.v, p.out}) {
+    for (const std::int64_t stride : strides)
+      bits |= static_cast<std::uint64_t>(wrapping_product(stride, size_in_bytes(p.dtype)));
+  }
+  return static_cast<std::int64_t>(bits & (~bits + 1));
+}
+
+std::optional<std::int64_t> checked_product(std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  if (__builtin_mul_overflow(a, b, &result)) return std::nullopt;
+  return result;
+}
+
+std::optional<std::int64_t> extent(const Shape& shape, const Problem::Strides& strides,
+                                   std::int64_t element_bytes) {
+  if (std::ranges::find(shape, 0) != shape.end()) return 0;
+  std::int64_t elements = shape[3];
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const auto reach = checked_product(shape[axis] - 1, strides[axis]);
+    if (!reach || __builtin_add_overflow(elements, *reach, &elements)) return std::nullopt;
+  }
+  if (!checked_product(elements, element_bytes)) return std::nullopt;
+  return elements;
+}
+
+bool overlaps_itself(const Shape& shape, const Problem::Strides& strides) {
+  if (std::ranges::any_of(shape, [](std::int64_t size) { return size == 0; })) return false;
+  std::array<std::size_t, 3> order = {0, 1, 2};
+  std::ranges::sort(order, {}, [&](std::size_t axis) { return strides[axis]; });
+  std::int64_t covered = shape[3];
+  for (const std::size_t axis : order) {
+    if (shape[axis] <= 1) continue;
+    if (strides[axis] < covered) return true;
+    covered += (shape[axis] - 1) * strides[axis];
+  }
+  return false;
+}
+
+float default_scale(std::int64_t qk_dim) {
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(qk_dim)));
+}
+
+}  // namespace rapt

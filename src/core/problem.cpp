@@ -1,0 +1,204 @@
+// Problem::of(): what arguments and options amount to. Problem::flops() and bytes(): the least work
+// that takes.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "src/core/layout.hpp"
+#include "src/core/match.hpp"
+#include "src/core/text.hpp"
+
+namespace rapt {
+namespace {
+
+void check_sizes(const Tensor& tensor, std::string_view name) {
+  for (const std::int64_t size : tensor.size) {
+    if (size < 0)
+      throw Error(ErrorCode::invalid_argument,
+                  text(name, " has an axis of size ", size, "; sizes are 0 or more"));
+  }
+}
+
+void require(const Tensor& tensor, std::string_view name) {
+  if (!tensor.present()) {
+    throw Error(ErrorCode::invalid_argument,
+                text(name, " is missing; attention needs q, k, v and out"));
+  }
+  check_sizes(tensor, name);
+}
+
+Problem::Strides strides_of(const Tensor& tensor) {
+  return without_idle_axes({tensor.stride[0], tensor.stride[1], tensor.stride[2]}, tensor.size);
+}
+
+// A pool's size is not part of the problem: it may grow without a new plan. A pool of one page has
+// no page stride of its own, so it gets the dense one.
+Problem::Strides pool_strides(const Tensor& tensor) {
+  Shape many = tensor.size;
+  many[0] = many_pages;
+  Problem::Strides strides =
+      without_idle_axes({tensor.stride[0], tensor.stride[1], tensor.stride[2]}, many);
+  if (tensor.size[0] <= 1) strides[0] = dense_strides(many, Layout::bshd)[0];
+  return strides;
+}
+
+ScoreTensor score_tensor(const Problem& p, const Tensor& tensor) {
+  ScoreTensor result;
+  if (!tensor.present()) return result;
+  result.dtype = tensor.dtype;
+  const Shape full = {p.batch, p.heads, p.q_len, p.kv_len};
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    result.varies[axis] = full[axis] != 1 && !is_broadcast(tensor, axis);
+    if (axis < 3 && result.varies[axis]) result.stride[axis] = tensor.stride[axis];
+  }
+  result.stride = without_idle_axes(result.stride, score_shape(p, result));
+  return result;
+}
+
+Window window_of(const Options& options) {
+  Window window = options.window;
+  if (options.causal) window.right = std::min<std::int64_t>(window.right.value_or(0), 0);
+  return window;
+}
+
+std::int64_t alignment_of(const Arguments& a, const Problem& p) {
+  std::uintptr_t bits = static_cast<std::uintptr_t>(alignment_of_strides(p));
+  for (const auto& [name, tensor] : {std::pair{"q", &a.q}, std::pair{"k", &a.k},
+                                     std::pair{"v", &a.v}, std::pair{"out", &a.out}}) {
+    const auto address = reinterpret_cast<std::uintptr_t>(tensor->data);
+    if (address % static_cast<std::uintptr_t>(size_in_bytes(p.dtype)) != 0) {
+      throw Error(ErrorCode::invalid_argument,
+                  text(name, "'s address is not aligned to its element size of ",
+                       size_in_bytes(p.dtype), " bytes"));
+    }
+    bits |= address;
+  }
+  return static_cast<std::int64_t>(bits & (~bits + 1));
+}
+
+// The sum over n consecutive integers from `first` of each clamped to [0, top], in closed form.
+double sum_of_clamped(double first, double n, double top) {
+  const double rising_from = std::clamp(-first, 0.0, n);             // terms before are 0
+  const double rising_to = std::clamp(top - first, rising_from, n);  // terms from here on are top
+  const double rising = rising_to - rising_from;
+  return rising * (first + rising_from) + rising * (rising - 1) / 2 + (n - rising_to) * top;
+}
+
+// One sequence of average lengths stands for all: exact when they are equal.
+struct AverageSequence {
+  double q_len, kv_len, offset;
+  explicit AverageSequence(const Problem& p)
+      : q_len(static_cast<double>(p.total_q) /
+              static_cast<double>(std::max<std::int64_t>(p.batch, 1))),
+        kv_len(static_cast<double>(p.total_kv) /
+               static_cast<double>(std::max<std::int64_t>(p.batch, 1))),
+        offset(p.offset ? static_cast<double>(*p.offset) : kv_len - q_len) {}
+};
+
+double visible_pairs(const Problem& p) {
+  const AverageSequence s(p);
+  const double ends =
+      p.window.right ? sum_of_clamped(s.offset + double(*p.window.right) + 1, s.q_len, s.kv_len)
+                     : s.q_len * s.kv_len;
+  const double begins =
+      p.window.left ? sum_of_clamped(s.offset - double(*p.window.left), s.q_len, s.kv_len) : 0;
+  return static_cast<double>(p.batch) * std::max(0.0, ends - begins);
+}
+
+// Keys that some query sees, over all sequences.
+double visible_keys(const Problem& p) {
+  const AverageSequence s(p);
+  if (s.q_len <= 0) return 0;
+  const double last = s.offset + s.q_len - 1;
+  const double end =
+      p.window.right ? std::clamp(last + double(*p.window.right) + 1, 0.0, s.kv_len) : s.kv_len;
+  const double begin =
+      p.window.left ? std::clamp(s.offset - double(*p.window.left), 0.0, s.kv_len) : 0;
+  return static_cast<double>(p.batch) * std::max(0.0, end - begin);
+}
+
+double score_tensor_bytes(const Problem& p, const ScoreTensor& tensor) {
+  if (!tensor.present()) return 0;
+  double bytes = static_cast<double>(size_in_bytes(tensor.dtype));
+  for (const std::int64_t size : score_shape(p, tensor)) bytes *= static_cast<double>(size);
+  return bytes;
+}
+
+}  // namespace
+
+Problem Problem::of(const Arguments& a, const Options& options) {
+  require(a.q, "q");
+  require(a.k, "k");
+  require(a.v, "v");
+  require(a.out, "out");
+  check_sizes(a.q_starts, "q_starts");
+  check_sizes(a.page_table, "page_table");
+  if (!size_in_bytes(a.q.dtype)) {
+    throw Error(ErrorCode::invalid_argument,
+                text("q's element type is ", static_cast<std::int32_t>(a.q.dtype),
+                     "; it must be f32, f16 or bf16"));
+  }
+  Problem p;
+  p.dtype = a.q.dtype;
+  p.varlen = a.q_starts.present();
+  p.lengths = a.kv_lengths.present();
+  if (a.page_table.present()) {
+    p.page_size = a.k.size[1];
+    if (p.page_size < 1)
+      throw Error(ErrorCode::invalid_argument, "k's pages hold 0 tokens; a page holds 1 or more");
+  }
+  p.heads = a.q.size[2];
+  p.kv_heads = a.k.size[2];
+  p.qk_dim = a.q.size[3];
+  p.v_dim = a.v.size[3];
+  p.batch = p.varlen ? a.q_starts.size[0] - 1 : a.q.size[0];
+  p.q_len = p.varlen ? options.max_q_len.value_or(a.q.size[1]) : a.q.size[1];
+  p.kv_len = a.k.size[1];
+  if (p.varlen) p.kv_len = options.max_kv_len.value_or(p.kv_len);
+  const std::int64_t overflow = std::numeric_limits<std::int64_t>::max();  // refused by validate()
+  if (p.paged())
+    p.kv_len = options.max_kv_len.value_or(
+        checked_product(a.page_table.size[1], p.page_size).value_or(overflow));
+
+  p.total_q = p.varlen ? a.q.size[1] : checked_product(p.batch, p.q_len).value_or(overflow);
+  const bool packed_keys = p.varlen && !p.paged();
+  p.total_kv = packed_keys ? a.k.size[1] : checked_product(p.batch, p.kv_len).value_or(overflow);
+  if (p.lengths && !packed_keys && options.total_kv) p.total_kv = *options.total_kv;
+
+  p.window = window_of(options);
+  p.offset = options.offset;
+  p.scale = options.scale.value_or(p.qk_dim > 0 ? default_scale(p.qk_dim) : 1);
+  p.softcap = options.softcap;
+  p.bias = score_tensor(p, a.bias);
+  p.mask = score_tensor(p, a.mask);
+  p.alibi = a.alibi.present();
+  p.sinks = a.sinks.present();
+  p.lse = a.lse.present();
+  p.batch_invariant = options.batch_invariant;
+  p.tf32 = options.tf32;
+  p.q = strides_of(a.q);
+  p.k = p.paged() ? pool_strides(a.k) : strides_of(a.k);
+  p.v = p.paged() ? pool_strides(a.v) : strides_of(a.v);
+  p.out = strides_of(a.out);
+  if (p.lse) p.lse_stride = strides_of(a.lse);
+  p.alignment = alignment_of(a, p);
+  p.validate();
+  match(p, a);
+  return p;
+}
+
+double Problem::flops() const {
+  return 2.0 * double(qk_dim + v_dim) * double(heads) * visible_pairs(*this);
+}
+
+double Problem::bytes() const {
+  const double element = double(size_in_bytes(dtype)), dims = double(qk_dim + v_dim);
+  const double queries = double(total_q) * double(heads) * dims * element;
+  const double keys = visible_keys(*this) * double(kv_heads) * dims * element;
+  const double row_sums = lse ? 4.0 * double(total_q) * double(heads) : 0;
+  return queries + keys + row_sums + score_tensor_bytes(*this, bias) +
+         score_tensor_bytes(*this, mask);
+}
+
+}  // namespace rapt

@@ -1,0 +1,406 @@
+// The text form of a problem: Problem::parse and Problem::to_string, inverses of each other.
+//
+// A problem string is a list of tokens in any order; each is a name of letters and the rest that
+// belongs to it, as in `window` `128:0`. Parsing first collects the tokens into a Draft, then
+// builds the problem, so that a token may lean on one that comes after it. docs/architecture.md
+// lists the tokens.
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "src/core/layout.hpp"
+#include "src/core/text.hpp"
+
+namespace rapt {
+namespace {
+
+constexpr std::string_view score_axes = "bhqk";
+
+struct Token {
+  std::string_view whole, name, rest;  // "window128:0", "window", "128:0"
+  std::size_t column;                  // from 1
+};
+
+// Collects tokens, checks each on its own, and remembers which were there.
+class Draft {
+ public:
+  explicit Draft(std::string_view problem) : problem_(problem) {}
+
+  void read_all() {
+    std::size_t at = 0;
+    while (true) {
+      at = problem_.find_first_not_of(" \t\n", at);
+      if (at == std::string_view::npos) return;
+      const std::size_t end = std::min(problem_.find_first_of(" \t\n", at), problem_.size());
+      const std::string_view whole = problem_.substr(at, end - at);
+      std::size_t letters = 0;
+      while (letters < whole.size() && std::isalpha(static_cast<unsigned char>(whole[letters])))
+        ++letters;
+      token_ = {whole, whole.substr(0, letters), whole.substr(letters), at + 1};
+      read();
+      at = end;
+    }
+  }
+
+  Problem build() const;
+
+ private:
+  template <class... Parts>
+  [[noreturn]] void fault(const Parts&... parts) const {
+    throw Error(ErrorCode::invalid_argument, text("cannot read '", token_.whole, "' at character ",
+                                                  token_.column, " of the problem: ", parts...));
+  }
+  template <class... Parts>
+  [[noreturn]] static void incomplete(const Parts&... parts) {
+    throw Error(ErrorCode::invalid_argument, text("the problem is incomplete: ", parts...));
+  }
+
+  void once(std::string_view slot) {
+    if (!slots_.insert(std::string(slot)).second) {
+      fault(slot == token_.name || slot == token_.whole
+                ? "it stands there twice"
+                : text("the ", slot, " stands there twice"));
+    }
+  }
+  bool given(std::string_view slot) const { return slots_.contains(std::string(slot)); }
+
+  std::int64_t integer(std::string_view digits) const {
+    const auto value = parse_number<std::int64_t>(digits);
+    if (!value) fault("'", digits, "' is not a whole number of 64 bits");
+    return *value;
+  }
+  float real(std::string_view digits) const {
+    const auto value = parse_number<float>(digits);
+    if (!value) fault("'", digits, "' is not a number that fits f32");
+    return *value;
+  }
+
+  // "32/8" as (32, 8); "32" as (32, 32).
+  std::pair<std::int64_t, std::int64_t> pair(std::string_view digits) const {
+    const std::size_t slash = digits.find('/');
+    if (slash == std::string_view::npos) return {integer(digits), integer(digits)};
+    return {integer(digits.substr(0, slash)), integer(digits.substr(slash + 1))};
+  }
+
+  // "@4096,512,128"
+  Problem::Strides strides() const {
+    std::string_view digits = token_.rest.substr(1);
+    Problem::Strides result = {};
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      const std::size_t comma = axis < 2 ? digits.find(',') : digits.size();
+      if (comma == std::string_view::npos)
+        fault("three strides are wanted, as in ", token_.name, "@4096,512,128");
+      result[axis] = integer(digits.substr(0, comma));
+      digits.remove_prefix(std::min(comma + 1, digits.size()));
+    }
+    return result;
+  }
+
+  // ":hqk" or ":hqk:f32"
+  ScoreTensor score_tensor(DType dtype) const {
+    if (token_.rest.empty() || token_.rest[0] != ':')
+      fault("axes are wanted, as in ", token_.name, ":hqk");
+    ScoreTensor result;
+    result.dtype = dtype;
+    std::string_view axes = token_.rest.substr(1);
+    if (const std::size_t colon = axes.find(':'); colon != std::string_view::npos) {
+      if (token_.name != "bias" || axes.substr(colon + 1) != "f32")
+        fault("only a bias has a type, and only f32 is written");
+      result.dtype = DType::f32;
+      axes = axes.substr(0, colon);
+    }
+    if (axes == "1") return result;  // broadcast over all axes
+    std::size_t last = 0;
+    for (const char letter : axes) {
+      const std::size_t axis = score_axes.find(letter);
+      if (axis == std::string_view::npos)
+        fault("'", letter, "' is not an axis; they are b, h, q and k");
+      if (axis + 1 <= last) fault("axes are written once each, in the order b, h, q, k");
+      result.varies[axis] = true;
+      last = axis + 1;
+    }
+    if (last == 0)
+      fault("axes are wanted, as in ", token_.name, ":hqk, or ", token_.name, ":1 for none");
+    return result;
+  }
+
+  void read_window() {
+    const std::size_t colon = token_.rest.find(':');
+    const std::string_view left = token_.rest.substr(0, colon);
+    if (!left.empty()) window_.left = integer(left);
+    if (colon != std::string_view::npos) window_.right = integer(token_.rest.substr(colon + 1));
+    if (!window_.left && !window_.right)
+      fault("a bound is wanted, as in window128, window128:64 or window:64");
+  }
+
+  bool read_flag() {
+    static const std::map<std::string_view, bool Problem::*> flags = {
+        {"alibi", &Problem::alibi},
+        {"sink", &Problem::sinks},
+        {"lse", &Problem::lse},
+        {"batch-invariant", &Problem::batch_invariant},
+        {"tf32", &Problem::tf32}};
+    const auto flag = flags.find(token_.whole);
+    if (flag == flags.end()) return false;
+    once(token_.whole);
+    fields_.*(flag->second) = true;
+    return true;
+  }
+
+  bool read_word() {
+    const std::string_view word = token_.whole;
+    if (word == "f32" || word == "f16" || word == "bf16") {
+      once("element type");
+      fields_.dtype = word == "f32" ? DType::f32 : word == "f16" ? DType::f16 : DType::bf16;
+    } else if (word == "bshd" || word == "bhsd") {
+      once("layout");
+      layout_ = word == "bshd" ? Layout::bshd : Layout::bhsd;
+    } else if (word == "causal") {
+      once("causal");
+    } else {
+      return read_flag();
+    }
+    return true;
+  }
+
+  // Tokens with a value: what each sets.
+  bool read_value() {
+    using Reader = void (*)(Draft&, Problem&, std::string_view rest);
+    static const std::map<std::string_view, Reader> readers = {
+        {"b", [](Draft& d, Problem& p, std::string_view rest) { p.batch = d.integer(rest); }},
+        {"h", [](Draft& d, Problem& p,
+                 std::string_view rest) { std::tie(p.heads, p.kv_heads) = d.pair(rest); }},
+        {"d", [](Draft& d, Problem& p,
+                 std::string_view rest) { std::tie(p.qk_dim, p.v_dim) = d.pair(rest); }},
+        {"window", [](Draft& d, Problem&, std::string_view) { d.read_window(); }},
+        {"offset", [](Draft& d, Problem& p, std::string_view rest) { p.offset = d.integer(rest); }},
+        {"bias",
+         [](Draft& d, Problem& p, std::string_view) { p.bias = d.score_tensor(DType::none); }},
+        {"mask",
+         [](Draft& d, Problem& p, std::string_view) { p.mask = d.score_tensor(DType::u8); }},
+        {"softcap",
+         [](Draft& d, Problem& p, std::string_view rest) {
+           p.softcap = d.real(rest);
+           if (p.softcap == 0) d.fault("a soft cap is above 0; leave the token out for none");
+         }},
+        {"scale", [](Draft& d, Problem& p, std::string_view rest) { p.scale = d.real(rest); }},
+        {"align",
+         [](Draft& d, Problem& p, std::string_view rest) { p.alignment = d.integer(rest); }},
+        {"page",
+         [](Draft& d, Problem& p, std::string_view rest) {
+           p.page_size = d.integer(rest);
+           if (p.page_size < 1) d.fault("a page holds 1 token or more");
+         }},
+        {"varlen",
+         [](Draft& d, Problem& p, std::string_view rest) {
+           p.varlen = true;
+           if (!rest.empty()) d.totals_ = d.pair(rest);
+           d.two_totals_ = rest.find('/') != std::string_view::npos;
+         }},
+        {"lengths",
+         [](Draft& d, Problem& p, std::string_view rest) {
+           p.lengths = true;
+           if (!rest.empty()) d.expected_kv_ = d.integer(rest);
+         }},
+    };
+    const auto reader = readers.find(token_.name);
+    if (reader == readers.end()) return false;
+    once(token_.name);
+    reader->second(*this, fields_, token_.rest);
+    return true;
+  }
+
+  // s2048 is q2048 kv2048.
+  bool read_length() {
+    const bool both = token_.name == "s";
+    if (both || token_.name == "q") once("query length"), fields_.q_len = integer(token_.rest);
+    if (both || token_.name == "kv") once("kv length"), fields_.kv_len = integer(token_.rest);
+    return both || token_.name == "q" || token_.name == "kv";
+  }
+
+  bool read_strides() {
+    static const std::set<std::string_view> strided = {"q", "k", "v", "out", "lse", "bias", "mask"};
+    if (token_.rest.empty() || token_.rest[0] != '@') return false;
+    if (!strided.contains(token_.name)) fault("strides belong to q, k, v, out, lse, bias or mask");
+    once(text(token_.name, "@"));
+    strides_[std::string(token_.name)] = strides();
+    return true;
+  }
+
+  void read() {
+    if (read_word() || read_strides() || read_length() || read_value()) return;
+    fault(
+        "no token has this form; a problem is written like 'b2 h32/8 q1 kv8192 d128 bf16 causal'");
+  }
+
+  std::string_view problem_;
+  Token token_;
+  Problem fields_;
+  std::set<std::string> slots_;
+  Window window_;
+  Layout layout_ = Layout::bshd;
+  std::map<std::string, Problem::Strides> strides_;
+  std::optional<std::pair<std::int64_t, std::int64_t>> totals_;  // of packed queries and keys
+  std::optional<std::int64_t> expected_kv_;
+  bool two_totals_ = false;
+};
+
+Problem Draft::build() const {
+  Problem p = fields_;
+  if (!given("query length") || !given("kv length")) incomplete("it needs s2048, or q1 and kv8192");
+  if (!given("d")) incomplete("it needs a head dim, as in d128");
+  if (given("causal") && window_.right) {
+    throw Error(ErrorCode::invalid_argument,
+                "'causal' and a window's right bound say the same thing; write one of them");
+  }
+  p.window = window_;
+  if (given("causal")) p.window.right = 0;
+  if (!given("scale") && p.qk_dim > 0) p.scale = default_scale(p.qk_dim);
+
+  const bool packed_keys = p.varlen && !p.paged();
+  if (two_totals_ && !packed_keys) {
+    throw Error(ErrorCode::invalid_argument,
+                "paged keys are not packed: write one total after 'varlen', the queries'");
+  }
+  if (expected_kv_ && packed_keys) {
+    throw Error(ErrorCode::invalid_argument,
+                "'varlen' gives the total of packed keys already: write 'lengths' without one");
+  }
+  const std::int64_t overflow = std::numeric_limits<std::int64_t>::max();  // refused by validate()
+  p.total_q = totals_ ? totals_->first : checked_product(p.batch, p.q_len).value_or(overflow);
+  p.total_kv = checked_product(p.batch, p.kv_len).value_or(overflow);
+  if (packed_keys && totals_) p.total_kv = totals_->second;
+  if (expected_kv_) p.total_kv = *expected_kv_;
+
+  const auto strides_of = [&](const char* name, const Shape& shape, const Problem::Strides& dense) {
+    const auto written = strides_.find(name);
+    return written == strides_.end() ? dense : without_idle_axes(written->second, shape);
+  };
+  p.q = strides_of("q", q_shape(p), dense_strides(q_shape(p), layout_));
+  p.k = strides_of("k", k_shape(p), dense_strides(k_shape(p), layout_));
+  p.v = strides_of("v", v_shape(p), dense_strides(v_shape(p), layout_));
+  p.out = strides_of("out", out_shape(p), dense_strides(out_shape(p), layout_));
+  if (p.lse) p.lse_stride = strides_of("lse", lse_shape(p), dense_row_major(lse_shape(p)));
+
+  if (p.bias.dtype == DType::none && given("bias")) p.bias.dtype = p.dtype;
+  const Shape full = {p.batch, p.heads, p.q_len, p.kv_len};
+  for (auto [tensor, name] : {std::pair{&p.bias, "bias"}, std::pair{&p.mask, "mask"}}) {
+    if (!tensor->present()) continue;
+    for (std::size_t axis = 0; axis < 4; ++axis)
+      tensor->varies[axis] = tensor->varies[axis] && full[axis] != 1;
+    const Shape shape = score_shape(p, *tensor);
+    tensor->stride = strides_of(name, shape, dense_row_major(shape));
+  }
+  for (const auto& [name, strides] : strides_) {
+    const bool optional = name == "lse" || name == "bias" || name == "mask";
+    if (optional && !given(name))
+      incomplete("it gives the strides of ", name, " but has no '", name, "'");
+  }
+  const std::int64_t widest = alignment_of_strides(p);
+  if (!given("align")) p.alignment = widest;
+  p.alignment = std::min(p.alignment, widest);
+  p.validate();
+  return p;
+}
+
+std::string strides_token(std::string_view name, const Problem::Strides& strides) {
+  return text(" ", name, "@", strides[0], ",", strides[1], ",", strides[2]);
+}
+
+std::string window_tokens(const Window& window) {
+  const bool causal = window.right == 0;
+  std::string result = causal ? " causal" : "";
+  if (window.left || (window.right && !causal)) {
+    result += " window";
+    if (window.left) result += number(*window.left);
+    if (window.right && !causal) result += text(":", *window.right);
+  }
+  return result;
+}
+
+std::string score_token(std::string_view name, const ScoreTensor& tensor, DType dtype) {
+  std::string axes;
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    if (tensor.varies[axis]) axes += score_axes[axis];
+  }
+  const bool typed = name == "bias" && tensor.dtype != dtype;
+  return text(" ", name, ":", axes.empty() ? "1" : axes,
+              typed ? text(":", rapt::name(tensor.dtype)) : "");
+}
+
+std::string storage_tokens(const Problem& p) {
+  std::string result;
+  const bool packed_keys = p.varlen && !p.paged();
+  if (p.varlen) {
+    result += " varlen";
+    const bool full_q = p.total_q == checked_product(p.batch, p.q_len);
+    const bool full_kv = !packed_keys || p.total_kv == checked_product(p.batch, p.kv_len);
+    if (!full_q || !full_kv) {
+      result += number(p.total_q);
+      if (packed_keys && p.total_kv != p.total_q) result += text("/", p.total_kv);
+    }
+  }
+  if (p.lengths) {
+    result += " lengths";
+    if (!packed_keys && p.total_kv != checked_product(p.batch, p.kv_len))
+      result += number(p.total_kv);
+  }
+  if (p.paged()) result += text(" page", p.page_size);
+  return result;
+}
+
+std::string layout_tokens(const Problem& p) {
+  const auto strided = [&](Layout layout) {
+    std::string result = layout == Layout::bhsd ? " bhsd" : "";
+    if (p.q != dense_strides(q_shape(p), layout)) result += strides_token("q", p.q);
+    if (p.k != dense_strides(k_shape(p), layout)) result += strides_token("k", p.k);
+    if (p.v != dense_strides(v_shape(p), layout)) result += strides_token("v", p.v);
+    if (p.out != dense_strides(out_shape(p), layout)) result += strides_token("out", p.out);
+    return result;
+  };
+  const std::string bshd = strided(Layout::bshd), bhsd = strided(Layout::bhsd);
+  std::string result = std::ranges::count(bhsd, '@') < std::ranges::count(bshd, '@') ? bhsd : bshd;
+  if (p.lse && p.lse_stride != dense_row_major(lse_shape(p)))
+    result += strides_token("lse", p.lse_stride);
+  for (const auto& [tensor, name] : {std::pair{&p.bias, "bias"}, std::pair{&p.mask, "mask"}}) {
+    if (tensor->present() && tensor->stride != dense_row_major(score_shape(p, *tensor))) {
+      result += strides_token(name, tensor->stride);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+Problem Problem::parse(std::string_view text) {
+  Draft draft(text);
+  draft.read_all();
+  return draft.build();
+}
+
+std::string Problem::to_string() const {
+  const Problem& p = *this;
+  std::string result = text("b", p.batch, " h", p.heads);
+  if (p.kv_heads != p.heads) result += text("/", p.kv_heads);
+  result += p.q_len == p.kv_len ? text(" s", p.q_len) : text(" q", p.q_len, " kv", p.kv_len);
+  result += text(" d", p.qk_dim);
+  if (p.v_dim != p.qk_dim) result += text("/", p.v_dim);
+  result += text(" ", name(p.dtype), window_tokens(p.window));
+  if (p.offset) result += text(" offset", *p.offset);
+  if (p.bias.present()) result += score_token("bias", p.bias, p.dtype);
+  if (p.mask.present()) result += score_token("mask", p.mask, p.dtype);
+  if (p.alibi) result += " alibi";
+  if (p.softcap != 0) result += text(" softcap", p.softcap);
+  if (p.sinks) result += " sink";
+  result += storage_tokens(p) + layout_tokens(p);
+  if (p.scale != default_scale(p.qk_dim)) result += text(" scale", p.scale);
+  if (p.lse) result += " lse";
+  if (p.alignment != alignment_of_strides(p)) result += text(" align", p.alignment);
+  if (p.batch_invariant) result += " batch-invariant";
+  if (p.tf32) result += " tf32";
+  return result;
+}
+
+}  // namespace rapt

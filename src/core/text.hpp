@@ -1,0 +1,48 @@
+// Small text helpers: messages put together from parts, numbers as they are written in problem
+// strings.
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace rapt {
+
+// The shortest text that reads back as the same value.
+template <class Number>
+requires std::is_arithmetic_v<Number> std::string number(Number value) {
+  char digits[64];
+  return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
+}
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
+  return value;
+}
+
+inline std::string part(std::string_view text) { return std::string(text); }
+inline std::string part(char letter) { return std::string(1, letter); }
+template <class Number>
+requires std::is_arithmetic_v<Number> std::string part(Number value) { return number(value); }
+
+// text("k has ", 3, " heads")
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::string result;
+  (result.append(part(parts)), ...);
+  return result;
+}
+
+// For people.
+std::string human_bytes(double bytes);                            // "7.10 GiB"
+std::string human_seconds(double seconds);                        // "12.3 µs"
+std::string human_quantity(double value, std::string_view unit);  // "153 Gflop/s", powers of ten
+
+}  // namespace rapt

@@ -1,0 +1,158 @@
+// Problem::validate(): the first fault of a problem in one sentence that names the value, the limit
+// and the way out.
+#include <algorithm>
+#include <cmath>
+
+#include "src/core/layout.hpp"
+#include "src/core/text.hpp"
+
+namespace rapt {
+namespace {
+
+// Sizes, positions and bounds stay below this, so that sums of a few of them cannot overflow.
+constexpr std::int64_t largest = std::int64_t{1} << 48;
+
+template <class... Parts>
+[[noreturn]] void fault(const Parts&... parts) {
+  throw Error(ErrorCode::invalid_argument, text(parts...));
+}
+
+void check_size(std::string_view what, std::int64_t value, std::int64_t least) {
+  if (value < least) fault(what, " is ", value, "; it must be ", least, " or more");
+  if (value > largest) fault(what, " is ", value, "; rapt's limit is 2^48");
+}
+
+void check_sizes(const Problem& p) {
+  check_size("batch", p.batch, 0);
+  check_size("the number of heads", p.heads, 1);
+  check_size("the number of kv heads", p.kv_heads, 1);
+  check_size("the query length", p.q_len, 0);
+  check_size("the kv length", p.kv_len, 0);
+  check_size("the q·k dim", p.qk_dim, 1);
+  check_size("the v dim", p.v_dim, 1);
+  check_size("the page size", p.page_size, 0);
+  if (p.heads % p.kv_heads != 0) {
+    fault(p.heads, " heads cannot share ", p.kv_heads,
+          " kv heads evenly; heads must be a multiple of kv heads");
+  }
+  for (const auto& [what, heads, length] :
+       {std::tuple{"query", p.heads, p.q_len}, std::tuple{"kv", p.kv_heads, p.kv_len}}) {
+    const auto planes = checked_product(p.batch, heads);
+    if (!planes || !checked_product(*planes, std::max<std::int64_t>(length, 1))) {
+      fault("batch × ", what, " heads × ", what, " length is ", p.batch, " × ", heads, " × ",
+            length, ", which overflows 64 bits");
+    }
+  }
+  check_size("the total of queries", p.total_q, 0);
+  check_size("the total of keys", p.total_kv, 0);
+  if (!p.varlen && checked_product(p.batch, p.q_len) != p.total_q) {
+    fault("the total of queries is ", p.total_q,
+          ", not batch × query length; only varlen may set it");
+  }
+  const bool packed_keys = p.varlen && !p.paged();
+  const auto most = checked_product(p.batch, p.kv_len);
+  if (!p.lengths && !packed_keys && most != p.total_kv) {
+    fault("the total of keys is ", p.total_kv,
+          ", not batch × kv length; only varlen and lengths may set it");
+  }
+  if (p.lengths && !packed_keys && (!most || p.total_kv > *most)) {
+    fault("the lengths are expected to sum to ", p.total_kv, ", more than batch × kv length");
+  }
+}
+
+void check_bounds(const Problem& p) {
+  for (const auto& [side, bound] :
+       {std::pair{"left", p.window.left}, std::pair{"right", p.window.right}}) {
+    if (bound && *bound < 0) {
+      fault("the window's ", side, " bound is ", *bound,
+            "; it must be 0 or more, absent for an unbounded side");
+    }
+    if (bound && *bound > largest)
+      fault("the window's ", side, " bound is ", *bound, "; rapt's limit is 2^48");
+  }
+  if (p.offset && (*p.offset > largest || *p.offset < -largest)) {
+    fault("the offset is ", *p.offset, "; rapt's limit is 2^48 either way");
+  }
+  if (!std::isfinite(p.scale) || p.scale <= 0) {
+    fault("the scale is ", p.scale, "; it must be finite and above 0");
+  }
+  if (!std::isfinite(p.softcap) || p.softcap < 0) {
+    fault("the soft cap is ", p.softcap, "; it must be finite and above 0, or 0 for none");
+  }
+}
+
+void check_strides(std::string_view what, const Shape& shape, const Problem::Strides& strides,
+                   std::int64_t bytes) {
+  for (const std::int64_t stride : strides) {
+    if (stride < 0)
+      fault(what, " has a stride of ", stride,
+            "; strides must be 0 or more: copy the tensor first");
+  }
+  if (strides != without_idle_axes(strides, shape)) {
+    fault(what, " has a stride on an axis of size 0 or 1; a problem writes 0 there");
+  }
+  if (!extent(shape, strides, bytes)) {
+    fault(what, " spans more bytes than 64-bit indexing reaches: ", shape[0], " × ", shape[1],
+          " × ", shape[2], " × ", shape[3], " elements with strides ", strides[0], ", ", strides[1],
+          ", ", strides[2]);
+  }
+}
+
+void check_no_overlap(std::string_view what, const Shape& shape, const Problem::Strides& strides) {
+  if (overlaps_itself(shape, strides)) {
+    fault(what, " overlaps itself: ", shape[0], " × ", shape[1], " × ", shape[2], " × ", shape[3],
+          " elements have strides ", strides[0], ", ", strides[1], ", ", strides[2],
+          "; no two results may share memory");
+  }
+}
+
+void check_score_tensor(const Problem& p, std::string_view what, const ScoreTensor& tensor) {
+  if (!tensor.present()) return;
+  const Shape shape = score_shape(p, tensor);
+  const Shape full = {p.batch, p.heads, p.q_len, p.kv_len};
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    if (tensor.varies[axis] && full[axis] == 1)
+      fault(what, " varies over an axis of size 1; a problem leaves it out");
+  }
+  check_strides(what, shape, tensor.stride, size_in_bytes(tensor.dtype));
+}
+
+void check_layouts(const Problem& p) {
+  const std::int64_t bytes = size_in_bytes(p.dtype);
+  check_strides("q", q_shape(p), p.q, bytes);
+  check_strides("k", k_shape(p), p.k, bytes);
+  check_strides("v", v_shape(p), p.v, bytes);
+  check_strides("out", out_shape(p), p.out, bytes);
+  check_no_overlap("out", out_shape(p), p.out);
+  if (p.lse) {
+    check_strides("lse", lse_shape(p), p.lse_stride, size_in_bytes(DType::f32));
+    check_no_overlap("lse", lse_shape(p), p.lse_stride);
+  }
+  const std::int64_t widest = alignment_of_strides(p);
+  if (p.alignment < bytes || p.alignment > widest || (p.alignment & (p.alignment - 1)) != 0) {
+    fault("the alignment is ", p.alignment,
+          " bytes; with these strides it must be a power of two from ", bytes, " to ", widest);
+  }
+}
+
+}  // namespace
+
+void Problem::validate() const {
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) {
+    fault("the element type is ", name(dtype), "; it must be f32, f16 or bf16");
+  }
+  check_sizes(*this);
+  check_bounds(*this);
+  if (bias.present() && bias.dtype != DType::f32 && bias.dtype != dtype) {
+    fault("the bias is ", name(bias.dtype), "; it must be f32",
+          dtype == DType::f32 ? "" : text(" or ", name(dtype), " as the queries are"));
+  }
+  if (mask.present() && mask.dtype != DType::u8) {
+    fault("the mask is ", name(mask.dtype), "; it must be u8, 1 where a pair may attend");
+  }
+  check_score_tensor(*this, "the bias", bias);
+  check_score_tensor(*this, "the mask", mask);
+  check_layouts(*this);
+}
+
+}  // namespace rapt

@@ -1,0 +1,281 @@
+// cpu.naive: every score stored, three passes. The baseline of every speedup.
+//
+//   1  scores    S = score(Q Kᵀ), −inf where a query may not attend
+//   2  softmax   S → P, row by row, in place; lse
+//   3  out       O = P V
+//
+// S is (rows of all sequences and heads, kv_len) f32, in the workspace.
+//
+// Simple, not crippled: all threads work, blocks of rows share each loaded key, the loops over the
+// head dim vectorise, and keys that no row of a block may see are skipped. What it does not do is
+// what the faster kernels are for: it streams the score matrix through memory three times.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "src/core/call.hpp"
+#include "src/core/layout.hpp"
+#include "src/core/parallel.hpp"
+#include "src/core/text.hpp"
+#include "src/cpu/kernels.hpp"
+#include "src/cpu/vector_clones.hpp"
+#include "src/semantics/score.hpp"
+
+namespace rapt {
+namespace {
+
+using semantics::Index;
+using semantics::Range;
+
+constexpr Index rows_per_block = 16;
+constexpr Index lanes = 16;
+constexpr Index keys_per_partial_sum = 256;  // bounds the rounding error of long rows
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+
+// dots[r] = q[r] · k for each of `rows` rows of q, (rows, dim) row-major.
+RAPT_VECTOR_CLONES void dots_with_key(const float* q, const float* k, Index rows, Index dim,
+                                      float* dots) {
+  for (Index r = 0; r < rows; ++r, q += dim) {
+    float partial[lanes] = {};
+    Index d = 0;
+    for (; d + lanes <= dim; d += lanes) {
+      for (Index lane = 0; lane < lanes; ++lane) partial[lane] += q[d + lane] * k[d + lane];
+    }
+    float sum = 0;
+    for (; d < dim; ++d) sum += q[d] * k[d];
+    for (Index lane = 0; lane < lanes; ++lane) sum += partial[lane];
+    dots[r] = sum;
+  }
+}
+
+// sums[r] += weights[r · weight_stride] · v for each of `rows` rows of sums, (rows, dim) row-major.
+RAPT_VECTOR_CLONES void add_weighted_value(const float* weights, Index weight_stride,
+                                           const float* v, Index rows, Index dim, float* sums) {
+  for (Index r = 0; r < rows; ++r, sums += dim) {
+    const float weight = weights[r * weight_stride];
+    for (Index d = 0; d < dim; ++d) sums[d] += weight * v[d];
+  }
+}
+
+RAPT_VECTOR_CLONES void widen(const F16* from, Index count, float* to) {
+  for (Index i = 0; i < count; ++i) to[i] = to_float(from[i]);
+}
+RAPT_VECTOR_CLONES void widen(const BF16* from, Index count, float* to) {
+  for (Index i = 0; i < count; ++i) to[i] = to_float(from[i]);
+}
+void widen(const float* from, Index count, float* to) { std::copy_n(from, count, to); }
+
+// A row of f32 values: the tensor's own memory if it holds f32, else a widened copy in `scratch`.
+const float* as_floats(const float* row, Index, float*) { return row; }
+template <class Element>
+const float* as_floats(const Element* row, Index count, float* scratch) {
+  widen(row, count, scratch);
+  return scratch;
+}
+
+// Consecutive queries of one head of one sequence, and the keys that some of them see.
+struct Block {
+  semantics::Sequence sequence;
+  Index head, kv_head, first_query, rows;
+  Range keys;
+  float* scores;  // (rows, kv_len)
+};
+
+class Naive {
+ public:
+  Naive(const Task& task, const Arguments& arguments, std::span<std::byte> workspace)
+      : call_(make_call(task.problem, arguments)),
+        executor_(*task.executor),
+        threads_(task.device.threads),
+        scores_(reinterpret_cast<float*>(workspace.data())),
+        scratch_(scores_ + score_count(task.problem).value()) {}
+
+  template <class Element>
+  void run() const {
+    for_each_block(
+        [&](const Block& block, float* scratch) { store_scores<Element>(block, scratch); });
+    for_each_block([&](const Block& block, float*) { softmax(block); });
+    for_each_block([&](const Block& block, float* scratch) { store_out<Element>(block, scratch); });
+  }
+
+  static std::optional<Index> score_count(const Problem& p) {
+    const auto rows = checked_product(p.total_q, p.heads);
+    return rows ? checked_product(*rows, p.kv_len) : std::nullopt;
+  }
+  // Per thread: a block of rows (of q, or two of sums), and one key or value.
+  static Index scratch_count(Index qk_dim, Index v_dim) {
+    return std::max(rows_per_block * qk_dim + qk_dim, 2 * rows_per_block * v_dim + v_dim);
+  }
+
+ private:
+  template <class Function>
+  void for_each_block(Function&& function) const {
+    const Index blocks = (call_.q_len + rows_per_block - 1) / rows_per_block;
+    const Index per_slot = scratch_count(call_.qk_dim, call_.v_dim);
+    parallel_for_slots(
+        executor_, threads_, call_.batch * call_.heads * blocks, [&](Index slot, Index item) {
+          Block block = {};
+          block.sequence = semantics::sequence(call_, item / blocks / call_.heads);
+          block.head = item / blocks % call_.heads;
+          block.kv_head = semantics::kv_head_of(call_, block.head);
+          block.first_query = item % blocks * rows_per_block;
+          block.rows = std::min(rows_per_block, block.sequence.q_len - block.first_query);
+          if (block.rows <= 0) return;
+          const Index first = block.first_query + block.sequence.offset;
+          block.keys = semantics::keys_of_some(call_.window, first, first + block.rows - 1,
+                                               block.sequence.kv_len);
+          const semantics::Place place =
+              semantics::query_place(call_, block.sequence, block.first_query);
+          const Index row = place.outer * call_.q_len + place.row;  // over all sequences
+          const Index rows = call_.q_starts ? call_.total_q : call_.batch * call_.q_len;
+          block.scores = scores_ + (block.head * rows + row) * call_.kv_len;
+          function(block, scratch_ + slot * per_slot);
+        });
+  }
+
+  template <class Element>
+  void store_scores(const Block& block, float* scratch) const {
+    float* q = scratch;  // (rows, qk_dim)
+    for (Index r = 0; r < block.rows; ++r) {
+      const auto place = semantics::query_place(call_, block.sequence, block.first_query + r);
+      const Index at = semantics::row_offset(call_.q_stride, place, block.head);
+      widen(static_cast<const Element*>(call_.q) + at, call_.qk_dim, q + r * call_.qk_dim);
+    }
+    float* key_scratch = q + rows_per_block * call_.qk_dim;
+    const float slope = call_.alibi ? call_.alibi[block.head] : 0;
+    const semantics::Scoring<float> scoring = {call_.scale, call_.softcap, slope};
+    for (Index key = block.keys.begin; key < block.keys.end; ++key) {
+      const Index at = semantics::row_offset(
+          call_.k_stride, semantics::key_place(call_, block.sequence, key), block.kv_head);
+      const float* k =
+          as_floats(static_cast<const Element*>(call_.k) + at, call_.qk_dim, key_scratch);
+      float dots[rows_per_block];
+      dots_with_key(q, k, block.rows, call_.qk_dim, dots);
+      for (Index r = 0; r < block.rows; ++r) {
+        block.scores[r * call_.kv_len + key] =
+            score<Element>(block, scoring, block.first_query + r, key, dots[r]);
+      }
+    }
+  }
+
+  template <class Element>
+  float score(const Block& block, const semantics::Scoring<float>& scoring, Index query, Index key,
+              float dot) const {
+    const Index position = query + block.sequence.offset;
+    const Index sequence = block.sequence.index;
+    if (!semantics::in_window(call_.window, position, key, block.sequence.kv_len))
+      return minus_infinity;
+    if (!mask_at(call_, sequence, block.head, query, key)) return minus_infinity;
+    return semantics::score(scoring, dot, bias_at<Element>(call_, sequence, block.head, query, key),
+                            position, key);
+  }
+
+  void softmax(const Block& block) const {
+    const float sink = call_.sinks ? call_.sinks[block.head] : minus_infinity;
+    for (Index r = 0; r < block.rows; ++r) {
+      const std::span<float> row(block.scores + r * call_.kv_len + block.keys.begin,
+                                 static_cast<std::size_t>(block.keys.end - block.keys.begin));
+      float row_max = sink;
+      for (const float s : row) row_max = std::max(row_max, s);
+      const bool sees_nothing = row_max == minus_infinity;
+      double row_sum = sees_nothing ? 0 : std::exp(sink - row_max);
+      for (float& s : row) {
+        s = sees_nothing ? 0 : std::exp(s - row_max);
+        row_sum += s;
+      }
+      const float inverse = sees_nothing ? 0 : static_cast<float>(1 / row_sum);
+      for (float& p : row) p *= inverse;
+      if (call_.lse) {
+        const auto place = semantics::query_place(call_, block.sequence, block.first_query + r);
+        call_.lse[semantics::lse_offset(call_, place, block.head)] =
+            sees_nothing ? minus_infinity : row_max + static_cast<float>(std::log(row_sum));
+      }
+    }
+  }
+
+  template <class Element>
+  void store_out(const Block& block, float* scratch) const {
+    const Index values = block.rows * call_.v_dim;
+    float* sums = scratch;  // (rows, v_dim)
+    float* partial =
+        sums + rows_per_block * call_.v_dim;  // the same, over keys_per_partial_sum keys
+    float* value_scratch = partial + rows_per_block * call_.v_dim;
+    std::fill_n(sums, values, 0.0f);
+    for (Index chunk = block.keys.begin; chunk < block.keys.end; chunk += keys_per_partial_sum) {
+      std::fill_n(partial, values, 0.0f);
+      for (Index key = chunk; key < std::min(chunk + keys_per_partial_sum, block.keys.end); ++key) {
+        const Index at = semantics::row_offset(
+            call_.v_stride, semantics::key_place(call_, block.sequence, key), block.kv_head);
+        const float* v =
+            as_floats(static_cast<const Element*>(call_.v) + at, call_.v_dim, value_scratch);
+        add_weighted_value(block.scores + key, call_.kv_len, v, block.rows, call_.v_dim, partial);
+      }
+      for (Index i = 0; i < values; ++i) sums[i] += partial[i];
+    }
+    for (Index r = 0; r < block.rows; ++r) {
+      const auto place = semantics::query_place(call_, block.sequence, block.first_query + r);
+      Element* out = static_cast<Element*>(call_.out) +
+                     semantics::row_offset(call_.out_stride, place, block.head);
+      for (Index d = 0; d < call_.v_dim; ++d)
+        out[d] = from_float<Element>(sums[r * call_.v_dim + d]);
+    }
+  }
+
+  semantics::Call call_;
+  Executor& executor_;
+  Index threads_;
+  float* scores_;
+  float* scratch_;
+};
+
+std::optional<std::int64_t> workspace_size(const Problem& p, std::int64_t threads) {
+  const auto scores = Naive::score_count(p);
+  const auto scratch = checked_product(Naive::scratch_count(p.qk_dim, p.v_dim), threads);
+  std::int64_t floats = 0;
+  if (!scores || !scratch || __builtin_add_overflow(*scores, *scratch, &floats))
+    return std::nullopt;
+  return checked_product(floats, sizeof(float));
+}
+
+Support supports(const Problem& p, const Device& device) {
+  const auto bytes = workspace_size(p, device.threads);
+  const double limit = device.nominal.memory_bytes;
+  if (bytes && double(*bytes) <= limit) return Support::yes();
+  return Support::no(text("it would store ",
+                          human_bytes(4.0 * double(p.total_q) * double(p.heads) * double(p.kv_len)),
+                          " of scores; this machine has ", human_bytes(limit), " of memory"));
+}
+
+std::size_t workspace(const Task& task) {
+  return static_cast<std::size_t>(workspace_size(task.problem, task.device.threads).value());
+}
+
+// It reaches about a sixth of the FMA rate; its score matrix crosses memory five times (written,
+// read and written again, read by the third pass, each f32).
+Estimate estimate(const Task& task) {
+  const Problem& p = task.problem;
+  const double pairs = p.flops() / (2.0 * double(p.qk_dim + p.v_dim));
+  return estimate_from(p.flops(), task.device.nominal.f32_flops / 6, p.bytes() + 5 * 4 * pairs,
+                       task.device.nominal.read_bandwidth, 5e-6);
+}
+
+void run(const Task& task, const Arguments& arguments, const Launch& launch) {
+  const Naive naive(task, arguments, launch.workspace);
+  with_element_type(task.problem.dtype, [&](auto type) { naive.run<decltype(type)>(); });
+}
+
+}  // namespace
+
+const Kernel cpu_naive = {
+    .name = "cpu.naive",
+    .summary = "every score stored, three passes: the baseline",
+    .backend = Backend::cpu,
+    .by_name_only = false,
+    .supports = supports,
+    .configs = one_empty_config,
+    .estimate = estimate,
+    .workspace = workspace,
+    .run = run,
+};
+
+}  // namespace rapt

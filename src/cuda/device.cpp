@@ -1,0 +1,112 @@
+#include "src/cuda/device.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include "src/core/text.hpp"
+
+namespace rapt {
+namespace {
+
+// Every CUDA call goes through here.
+void require(cudaError_t status, std::string_view what) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // forget it: the next call must not report this one
+  const ErrorCode code =
+      status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::device_failure;
+  throw Error(code, text("CUDA could not ", what, ": ", cudaGetErrorString(status), " (",
+                         cudaGetErrorName(status), ")"));
+}
+
+int attribute(cudaDeviceAttr which, int index) {
+  int value = 0;
+  require(cudaDeviceGetAttribute(&value, which, index), "read a device attribute");
+  return value;
+}
+
+struct RatesPerClock {
+  double f32, matrix;  // flops of one multiprocessor
+};
+
+// From the data sheets: FMA lanes × 2, and dense f16 matrix products.
+RatesPerClock rates_of(int major, int minor) {
+  if (major >= 10) return {256, 8192};
+  if (major == 9) return {256, 4096};
+  if (major == 8) return minor == 0 ? RatesPerClock{128, 2048} : RatesPerClock{256, 1024};
+  return {128, major == 7 ? 1024.0 : 0.0};
+}
+
+Limits nominal_limits(int index, int multiprocessors, std::size_t memory_bytes) {
+  const RatesPerClock rates = rates_of(attribute(cudaDevAttrComputeCapabilityMajor, index),
+                                       attribute(cudaDevAttrComputeCapabilityMinor, index));
+  const double clock = 1e3 * attribute(cudaDevAttrClockRate, index);
+  const double memory_clock = 1e3 * attribute(cudaDevAttrMemoryClockRate, index);
+  const double bus_bytes = attribute(cudaDevAttrGlobalMemoryBusWidth, index) / 8.0;
+  Limits limits;
+  limits.f32_flops = clock * multiprocessors * rates.f32;
+  limits.matrix_flops = clock * multiprocessors * rates.matrix;
+  limits.read_bandwidth = limits.copy_bandwidth = 2 * memory_clock * bus_bytes;  // double data rate
+  limits.memory_bytes = static_cast<double>(memory_bytes);
+  limits.cache_bytes = attribute(cudaDevAttrL2CacheSize, index);
+  return limits;
+}
+
+Device describe(int index) {
+  cudaDeviceProp properties;
+  require(cudaGetDeviceProperties(&properties, index), "describe a device");
+  Device device;
+  device.backend = Backend::cuda;
+  device.index = index;
+  device.name = properties.name;
+  device.features = text("sm_", properties.major, properties.minor);
+  device.threads = properties.multiProcessorCount;
+  device.nominal = nominal_limits(index, properties.multiProcessorCount, properties.totalGlobalMem);
+  return device;
+}
+
+// No driver, or no chip: no devices, and no error.
+std::vector<Device> devices_here() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return {};
+  }
+  std::vector<Device> result;
+  for (int index = 0; index < count; ++index) result.push_back(describe(index));
+  return result;
+}
+
+void* allocate(const Device& device, std::size_t bytes) {
+  void* memory = nullptr;
+  require(cudaSetDevice(device.index), text("use ", device.to_string()));
+  require(cudaMalloc(&memory, bytes),
+          text("allocate ", human_bytes(double(bytes)), " on ", device.to_string()));
+  return memory;
+}
+
+void release(const Device&, void* memory) noexcept { cudaFree(memory); }
+
+void copy_to_device(const Device&, void* target, const void* source, std::size_t bytes) {
+  require(cudaMemcpy(target, source, bytes, cudaMemcpyHostToDevice), "copy to the device");
+}
+
+void copy_to_host(const Device&, void* target, const void* source, std::size_t bytes) {
+  require(cudaMemcpy(target, source, bytes, cudaMemcpyDeviceToHost), "copy to the host");
+}
+
+void wait(const Device&, void* stream) {
+  require(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "finish the work of a stream");
+}
+
+}  // namespace
+
+const BackendOperations cuda_backend = {
+    .backend = Backend::cuda,
+    .devices = devices_here,
+    .allocate = allocate,
+    .release = release,
+    .copy_to_device = copy_to_device,
+    .copy_to_host = copy_to_host,
+    .wait = wait,
+};
+
+}  // namespace rapt

@@ -1,0 +1,10 @@
+// NVIDIA GPUs as devices: what they are, and their memory.
+#pragma once
+
+#include "src/core/backend.hpp"
+
+namespace rapt {
+
+extern const BackendOperations cuda_backend;
+
+}  // namespace rapt

@@ -1,0 +1,141 @@
+// Plan: a problem bound to a device, a kernel and a config. attention() and check() around it.
+#include <chrono>
+#include <vector>
+
+#include "src/core/environment.hpp"
+#include "src/core/layout.hpp"
+#include "src/core/match.hpp"
+#include "src/core/text.hpp"
+#include "src/cpu/thread_pool.hpp"
+#include "src/library/registry.hpp"
+#include "src/library/selection.hpp"
+
+namespace rapt {
+
+constexpr std::uintptr_t workspace_alignment = 64;
+
+Executor::~Executor() = default;
+
+struct Plan::State {
+  Problem problem;
+  Device device;
+  const Kernel* kernel;
+  Config config;
+  std::shared_ptr<Executor> own_executor;  // null if the caller lends one, or on a GPU
+  Executor* executor;
+  std::size_t workspace_bytes;
+  bool log, check;
+
+  Task task() const { return {problem, device, config, executor}; }
+};
+
+namespace {
+
+// The device as the plan will use it: with the caller's executor, as many threads as that has.
+Device device_for(const Device& device, const Executor* executor) {
+  if (device.backend != Backend::cpu || !executor) return device;
+  if (executor->concurrency() < 1) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        text("the executor's concurrency is ", executor->concurrency(), "; it must be 1 or more"));
+  }
+  return Device::cpu(executor->concurrency());
+}
+
+bool computes_nothing(const Problem& p) { return p.total_q == 0 || p.batch == 0; }
+
+// A host copy of a tensor of index data that lies on a device; `storage` owns it.
+Tensor host_copy(const Tensor& tensor, const Device& device, std::vector<std::int32_t>& storage) {
+  if (!tensor.present() || tensor.data == nullptr) return tensor;
+  const auto elements = extent(tensor.size, {tensor.stride[0], tensor.stride[1], tensor.stride[2]},
+                               sizeof(std::int32_t));
+  storage.resize(static_cast<std::size_t>(elements.value_or(0)));
+  find_backend(device.backend)
+      .copy_to_host(device, storage.data(), tensor.data, storage.size() * sizeof(std::int32_t));
+  Tensor copy = tensor;
+  copy.data = storage.data();
+  return copy;
+}
+
+}  // namespace
+
+Plan::Plan(const Problem& problem, const Device& device, const PlanOptions& options) {
+  problem.validate();
+  const auto state = std::make_shared<State>();
+  state->problem = problem;
+  state->device = device_for(device, options.executor);
+  Selection selection = select(problem, state->device, options.kernel, options.config);
+  state->kernel = selection.kernel;
+  state->config = std::move(selection.config);
+  state->executor = options.executor;
+  if (device.backend == Backend::cpu && !options.executor) {
+    state->own_executor = shared_thread_pool(state->device.threads);
+    state->executor = state->own_executor.get();
+  }
+  state->workspace_bytes = state->kernel->workspace(state->task());
+  state->log = environment_flag("RAPT_LOG");
+  state->check = device.backend == Backend::cpu || environment_flag("RAPT_CHECK");
+  if (state->log) {
+    log_line(text("plan '", problem.to_string(), "' on ", device.to_string(), ": ",
+                  state->kernel->name, " (", selection.reason, "), about ",
+                  human_seconds(state->kernel->estimate(state->task()).seconds), ", workspace ",
+                  human_bytes(double(state->workspace_bytes))));
+  }
+  state_ = state;
+}
+
+const Problem& Plan::problem() const { return state_->problem; }
+const Device& Plan::device() const { return state_->device; }
+std::string_view Plan::kernel() const { return state_->kernel->name; }
+const Config& Plan::config() const { return state_->config; }
+std::size_t Plan::workspace_bytes() const { return state_->workspace_bytes; }
+
+void Plan::run(const Arguments& arguments, const Launch& launch) const {
+  const State& state = *state_;
+  match(state.problem, arguments);
+  if (computes_nothing(state.problem)) return;
+  if (state.check) check(state.problem, arguments, state.device);
+  if (launch.workspace.size() < state.workspace_bytes) {
+    throw Error(ErrorCode::invalid_argument,
+                text("the workspace has ", launch.workspace.size(), " bytes; ", state.kernel->name,
+                     " needs ", state.workspace_bytes, " (Plan::workspace_bytes())"));
+  }
+  if (state.workspace_bytes > 0 &&
+      reinterpret_cast<std::uintptr_t>(launch.workspace.data()) % workspace_alignment != 0) {
+    throw Error(ErrorCode::invalid_argument, text("the workspace is not aligned to ",
+                                                  workspace_alignment, " bytes; rapt::Buffer is"));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  state.kernel->run(state.task(), arguments, launch);
+  if (state.log) {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    log_line(text("run '", state.problem.to_string(), "' on ", state.device.to_string(), ": ",
+                  state.kernel->name, ", ", human_seconds(elapsed.count())));
+  }
+}
+
+void attention(const Arguments& arguments, const Options& options, const Device& device) {
+  const Plan plan(Problem::of(arguments, options), device);
+  const Buffer workspace(device, plan.workspace_bytes());
+  plan.run(arguments, {.workspace = workspace.bytes()});
+  find_backend(device.backend).wait(device, nullptr);
+}
+
+void check(const Problem& problem, const Arguments& arguments, const Device& device) {
+  match(problem, arguments);
+  if (device.backend == Backend::cpu) {
+    check_index_data(problem, arguments);
+    return;
+  }
+  Arguments on_host = arguments;
+  std::vector<std::int32_t> q_starts, kv_starts, kv_lengths, page_table;
+  on_host.q_starts = host_copy(arguments.q_starts, device, q_starts);
+  on_host.kv_starts = host_copy(arguments.kv_starts, device, kv_starts);
+  on_host.kv_lengths = host_copy(arguments.kv_lengths, device, kv_lengths);
+  on_host.page_table = host_copy(arguments.page_table, device, page_table);
+  check_index_data(problem, on_host);
+}
+
+std::string_view version() { return RAPT_VERSION; }
+
+}  // namespace rapt

@@ -1,0 +1,134 @@
+#include "src/library/selection.hpp"
+
+#include <algorithm>
+
+#include "src/core/environment.hpp"
+#include "src/core/text.hpp"
+#include "src/library/registry.hpp"
+
+namespace rapt {
+namespace {
+
+Candidate judge(const Kernel& kernel, const Problem& problem, const Device& device) {
+  Candidate candidate;
+  candidate.kernel = kernel.name;
+  const Support support = kernel.supports(problem, device);
+  candidate.refusal = support.refusal;
+  if (!support) return candidate;
+  candidate.config = kernel.configs(problem, device).front();
+  const Task task = {problem, device, candidate.config, nullptr};
+  const Estimate estimate = kernel.estimate(task);
+  candidate.seconds = estimate.seconds;
+  candidate.bound = estimate.bound;
+  candidate.workspace_bytes = kernel.workspace(task);
+  return candidate;
+}
+
+// Values given by the caller replace the kernel's own; a key the kernel does not have is an error.
+Config overlay(const Kernel& kernel, Config config, const Config& given) {
+  for (const auto& [key, value] : given.values) {
+    const auto own =
+        std::ranges::find(config.values, key, [](const auto& pair) { return pair.first; });
+    if (own == config.values.end()) {
+      throw Error(
+          ErrorCode::invalid_argument,
+          text(kernel.name, " has no config key '", key, "'; ",
+               config.values.empty() ? "it has none" : text("its config is ", config.to_string())));
+    }
+    own->second = value;
+  }
+  return config;
+}
+
+const Kernel* least_estimate(const Problem& problem, const Device& device) {
+  const Kernel* best = nullptr;
+  double least = 0;
+  for (const Kernel* kernel : registered_kernels()) {
+    if (kernel->backend != device.backend || kernel->by_name_only) continue;
+    const Candidate candidate = judge(*kernel, problem, device);
+    if (candidate.refusal.empty() && (!best || candidate.seconds < least)) {
+      best = kernel;
+      least = candidate.seconds;
+    }
+  }
+  return best;
+}
+
+std::string refusals(const Problem& problem, const Device& device) {
+  std::string result;
+  for (const Kernel* kernel : registered_kernels()) {
+    if (kernel->backend != device.backend || kernel->by_name_only) continue;
+    result += text("; ", kernel->name, ": ", kernel->supports(problem, device).refusal);
+  }
+  return result.empty() ? text("; this build has no ", name(device.backend), " kernels") : result;
+}
+
+}  // namespace
+
+Selection select(const Problem& problem, const Device& device, std::string_view named,
+                 const Config& config) {
+  const std::string from_environment = named.empty() ? environment_text("RAPT_KERNEL") : "";
+  const std::string_view wanted = named.empty() ? std::string_view(from_environment) : named;
+  if (wanted.empty()) {
+    const Kernel* kernel = least_estimate(problem, device);
+    if (!kernel) {
+      throw Error(ErrorCode::unsupported,
+                  text("no kernel on ", device.to_string(), " takes '", problem.to_string(), "'",
+                       refusals(problem, device)));
+    }
+    return {kernel, overlay(*kernel, kernel->configs(problem, device).front(), config),
+            "least estimate"};
+  }
+  const std::string reason = named.empty() ? "named by RAPT_KERNEL" : "named by the caller";
+  const Kernel& kernel = find_kernel(wanted);
+  if (kernel.backend != device.backend) {
+    throw Error(ErrorCode::unsupported,
+                text(kernel.name, " (", reason, ") runs on ", name(kernel.backend),
+                     "; the plan is for ", device.to_string()));
+  }
+  const Support support = kernel.supports(problem, device);
+  if (!support) {
+    throw Error(ErrorCode::unsupported, text(kernel.name, " (", reason, ") refuses '",
+                                             problem.to_string(), "': ", support.refusal));
+  }
+  return {&kernel, overlay(kernel, kernel.configs(problem, device).front(), config), reason};
+}
+
+Explanation explain(const Problem& problem, const Device& device) {
+  problem.validate();
+  Explanation result;
+  result.problem = problem.to_string();
+  result.device = device.to_string();
+  try {
+    const Selection selection = select(problem, device, {}, {});
+    result.kernel = selection.kernel->name;
+    result.reason = selection.reason;
+  } catch (const Error& error) {
+    result.reason = error.what();
+  }
+  for (const Kernel* kernel : registered_kernels()) {
+    if (kernel->backend != device.backend) continue;
+    Candidate candidate = judge(*kernel, problem, device);
+    candidate.chosen = kernel->name == result.kernel;
+    result.candidates.push_back(std::move(candidate));
+  }
+  return result;
+}
+
+std::string Explanation::to_string() const {
+  std::string result = text(problem, " on ", device, "\n");
+  for (const Candidate& candidate : candidates) {
+    result += text(candidate.chosen ? "* " : "  ", candidate.kernel, ": ");
+    if (candidate.refusal.empty()) {
+      const std::string config = candidate.config.to_string();
+      result += text("about ", human_seconds(candidate.seconds), ", bound by ", candidate.bound,
+                     ", ", human_bytes(double(candidate.workspace_bytes)), " of workspace",
+                     config.empty() ? "" : text(", ", config), "\n");
+    } else {
+      result += text("refuses: ", candidate.refusal, "\n");
+    }
+  }
+  return result + (kernel.empty() ? reason : text("chosen: ", kernel, " (", reason, ")")) + "\n";
+}
+
+}  // namespace rapt

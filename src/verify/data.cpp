@@ -1,0 +1,167 @@
+#include "src/verify/data.hpp"
+
+#include <algorithm>
+
+#include "src/core/layout.hpp"
+#include "src/verify/filler.hpp"
+#include "src/verify/random.hpp"
+
+namespace rapt::verify {
+namespace {
+
+// The members of Arguments by name.
+const std::map<std::string, Tensor Arguments::*>& members() {
+  static const std::map<std::string, Tensor Arguments::*> map = {
+      {"q", &Arguments::q},
+      {"k", &Arguments::k},
+      {"v", &Arguments::v},
+      {"out", &Arguments::out},
+      {"lse", &Arguments::lse},
+      {"bias", &Arguments::bias},
+      {"mask", &Arguments::mask},
+      {"alibi", &Arguments::alibi},
+      {"sinks", &Arguments::sinks},
+      {"q_starts", &Arguments::q_starts},
+      {"kv_starts", &Arguments::kv_starts},
+      {"kv_lengths", &Arguments::kv_lengths},
+      {"page_table", &Arguments::page_table},
+  };
+  return map;
+}
+
+bool is_output(const std::string& name) { return name == "out" || name == "lse"; }
+
+std::int64_t pages_of_sequence(const Problem& p) {
+  return p.paged() ? (p.kv_len + p.page_size - 1) / p.page_size : 0;
+}
+
+}  // namespace
+
+Data::Data(const Problem& problem, const Device& device, std::uint64_t seed, Fill fill)
+    : problem_(problem) {
+  allocate(device, seed);
+  Filler(*this, seed, fill).fill();
+}
+
+void Data::allocate(const Device& device, std::uint64_t seed) {
+  const Problem& p = problem_;
+  const bool back_guard = seed % 2 == 0;
+  const auto add = [&](const char* name, DType dtype, const Shape& shape,
+                       const Problem::Strides& strides, std::int64_t last_stride,
+                       std::int64_t alignment) {
+    const std::int64_t element = size_in_bytes(dtype);
+    const auto bytes = static_cast<std::size_t>(extent(shape, strides, element).value() * element);
+    const Tensor tensor = {
+        nullptr, dtype, shape, {strides[0], strides[1], strides[2], last_stride}};
+    Guarded memory(device, bytes, static_cast<std::size_t>(alignment),
+                   back_guard || is_output(name));
+    tensors_.emplace(name, Owned{std::move(memory), tensor});
+  };
+  const auto add_vector = [&](const char* name, DType dtype, std::int64_t count) {
+    const Shape shape = {count, 1, 1, 1};
+    add(name, dtype, shape, {1, 1, 1}, 1, size_in_bytes(dtype));
+  };
+  const auto add_score = [&](const char* name, const ScoreTensor& tensor) {
+    if (!tensor.present()) return;
+    const std::int64_t element = size_in_bytes(tensor.dtype);
+    add(name, tensor.dtype, score_shape(p, tensor), tensor.stride, tensor.varies[3] ? 1 : 0,
+        element);
+  };
+  const std::int64_t unused_pages = 3;
+  const std::int64_t pages = p.batch * pages_of_sequence(p) + unused_pages;
+  add("q", p.dtype, q_shape(p), p.q, 1, p.alignment);
+  add("k", p.dtype, k_shape(p, pages), p.k, 1, p.alignment);
+  add("v", p.dtype, v_shape(p, pages), p.v, 1, p.alignment);
+  add("out", p.dtype, out_shape(p), p.out, 1, p.alignment);
+  if (p.lse) add("lse", DType::f32, lse_shape(p), p.lse_stride, 1, size_in_bytes(DType::f32));
+  add_score("bias", p.bias);
+  add_score("mask", p.mask);
+  if (p.alibi) add_vector("alibi", DType::f32, p.heads);
+  if (p.sinks) add_vector("sinks", DType::f32, p.heads);
+  if (p.varlen) add_vector("q_starts", DType::i32, p.batch + 1);
+  if (p.varlen && !p.paged()) add_vector("kv_starts", DType::i32, p.batch + 1);
+  if (p.lengths) add_vector("kv_lengths", DType::i32, p.batch);
+  if (p.paged()) {
+    const std::int64_t columns = pages_of_sequence(p) + 1;
+    add("page_table", DType::i32, {p.batch, columns, 1, 1}, {columns, 1, 1}, 1,
+        size_in_bytes(DType::i32));
+  }
+}
+
+Arguments Data::arguments(bool host) const {
+  Arguments result;
+  for (const auto& [name, owned] : tensors_) {
+    Tensor tensor = owned.tensor;
+    tensor.data = host ? const_cast<std::byte*>(owned.memory.image()) : owned.memory.on_device();
+    result.*members().at(name) = tensor;
+  }
+  return result;
+}
+
+Arguments Data::on_host() const { return arguments(true); }
+Arguments Data::on_device() const { return arguments(false); }
+
+void Data::upload() {
+  for (auto& [name, owned] : tensors_) owned.memory.upload();
+}
+
+std::string Data::changed_input() const {
+  for (const auto& [name, owned] : tensors_) {
+    if (!is_output(name) && !owned.memory.unchanged()) return name;
+  }
+  return "";
+}
+
+const Guarded* Data::lse() const {
+  const auto found = tensors_.find("lse");
+  return found == tensors_.end() ? nullptr : &found->second.memory;
+}
+
+std::size_t Data::input_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [name, owned] : tensors_) {
+    if (!is_output(name)) bytes += owned.memory.size();
+  }
+  return bytes;
+}
+
+Options options_of(const Problem& p) {
+  Options options;
+  options.window = p.window;
+  options.offset = p.offset;
+  options.scale = p.scale;
+  options.softcap = p.softcap;
+  options.batch_invariant = p.batch_invariant;
+  options.tf32 = p.tf32;
+  options.max_q_len = p.q_len;
+  options.max_kv_len = p.kv_len;
+  return options;
+}
+
+Arguments one_sequence(const Problem& p, const Arguments& arguments, std::int64_t sequence) {
+  Arguments result = arguments;
+  const auto slice = [&](Tensor& tensor, std::int64_t count) {
+    if (!tensor.present() || tensor.size[0] == 1) return;
+    tensor.data = static_cast<std::byte*>(tensor.data) +
+                  sequence * tensor.stride[0] * size_in_bytes(tensor.dtype);
+    tensor.size[0] = count;
+  };
+  if (!p.varlen) {
+    slice(result.q, 1);
+    slice(result.out, 1);
+    slice(result.lse, 1);
+    if (!p.paged()) {
+      slice(result.k, 1);
+      slice(result.v, 1);
+    }
+  }
+  slice(result.bias, 1);
+  slice(result.mask, 1);
+  slice(result.q_starts, 2);
+  slice(result.kv_starts, 2);
+  slice(result.kv_lengths, 1);
+  slice(result.page_table, 1);
+  return result;
+}
+
+}  // namespace rapt::verify

@@ -1,0 +1,59 @@
+// Arguments for a problem, made from a seed: the same problem, seed and fill give the same bytes
+// everywhere.
+//
+// Only what some query may attend to holds numbers; every other byte (see guarded.hpp) is NaN.
+// Outputs are NaN until a kernel writes them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "rapt/rapt.hpp"
+#include "src/verify/guarded.hpp"
+
+namespace rapt::verify {
+
+enum class Fill {
+  hostile,  // random lengths, shuffled pages, and a distribution drawn from the seed: large logits,
+            // ties, −inf biases
+  typical,  // lengths that add up to the problem's totals, normal numbers from a table: quick to
+            // make, for timing
+};
+
+class Data {
+ public:
+  Data(const Problem& problem, const Device& device, std::uint64_t seed, Fill fill);
+
+  const Problem& problem() const { return problem_; }
+  Arguments on_host() const;    // for the oracle
+  Arguments on_device() const;  // for kernels
+
+  void upload();  // everything as it was made: inputs filled, outputs poisoned
+  // Names the first input that a kernel wrote to, or nothing.
+  std::string changed_input() const;
+  const Guarded& out() const { return tensors_.at("out").memory; }
+  const Guarded* lse() const;  // null if the problem has none
+  std::size_t input_bytes() const;
+
+ private:
+  struct Owned {
+    Guarded memory;
+    Tensor tensor;  // data is null
+  };
+  friend class Filler;
+
+  void allocate(const Device& device, std::uint64_t seed);
+  Arguments arguments(bool host) const;
+
+  Problem problem_;
+  std::map<std::string, Owned> tensors_;  // by their names in Arguments
+};
+
+// What Problem::of would need beside the arguments to give this problem again.
+Options options_of(const Problem& problem);
+
+// The arguments of one sequence alone, as a batch of one.
+Arguments one_sequence(const Problem& problem, const Arguments& arguments, std::int64_t sequence);
+
+}  // namespace rapt::verify

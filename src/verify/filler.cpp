@@ -1,0 +1,209 @@
+#include "src/verify/filler.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "src/core/call.hpp"
+#include "src/core/layout.hpp"
+#include "src/verify/elements.hpp"
+
+namespace rapt::verify {
+
+using semantics::Index;
+
+namespace {
+
+// Normal numbers, looked up where making them anew would take longer than what is to be timed.
+const std::vector<float>& normal_table() {
+  static const std::vector<float> table = [] {
+    Random random(1);
+    std::vector<float> numbers(1 << 16);
+    for (float& number : numbers) number = static_cast<float>(random.normal());
+    return numbers;
+  }();
+  return table;
+}
+
+}  // namespace
+
+Filler::Filler(Data& data, std::uint64_t seed, Fill fill)
+    : data_(data), problem_(data.problem_), random_(seed ^ 0x72617074u), fill_(fill) {
+  if (fill == Fill::typical) return;
+  // The last ones give logits of tens to hundreds, where one key takes nearly all the weight.
+  spread_.query = random_.one_of({1.0, 1.0, 1.0, 0.1, 8.0, 30.0});
+  spread_.key = random_.one_of({1.0, 1.0, 1.0, 0.1, 4.0});
+  spread_.value = random_.one_of({1.0, 1.0, 1.0, 0.25, 100.0});
+  spread_.ties = random_.chance(0.1);
+  spread_.blocked_bias = random_.chance(0.4);
+}
+
+void Filler::fill() {
+  fill_lengths();
+  if (problem_.paged()) fill_pages();
+  fill_heads();
+  const semantics::Call call = make_call(problem_, data_.on_host());
+  fill_queries(call);
+  fill_keys(call);
+  fill_pairs(call);
+}
+
+float Filler::draw(double spread) {
+  if (spread_.ties) return static_cast<float>(random_.between(-1, 1));
+  return static_cast<float>(spread * random_.normal());
+}
+
+// Lengths up to `bound` whose sum is at most `total`; as near to it as can be if `exact`.
+std::vector<std::int64_t> Filler::draw_lengths(std::int64_t bound, std::int64_t total, bool exact) {
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(problem_.batch));
+  std::int64_t left = total;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const auto rest = static_cast<std::int64_t>(lengths.size() - i);
+    std::int64_t length = exact ? (left + rest - 1) / rest : random_.between(0, bound);
+    if (!exact && random_.chance(0.1)) length = 0;
+    if (!exact && random_.chance(0.2)) length = bound;
+    lengths[i] = std::min({length, bound, left});
+    left -= lengths[i];
+  }
+  return lengths;
+}
+
+void Filler::fill_lengths() {
+  const bool exact = fill_ == Fill::typical;
+  const auto starts = [&](const char* name, const std::vector<std::int64_t>& lengths,
+                          std::int64_t total) {
+    // Rows before the first sequence and after the last belong to nobody.
+    const std::int64_t used = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+    std::int64_t at = exact ? 0 : random_.between(0, total - used);
+    auto* start = image<std::int32_t>(name);
+    for (const std::int64_t length : lengths) {
+      *start++ = static_cast<std::int32_t>(at);
+      at += length;
+    }
+    *start = static_cast<std::int32_t>(at);
+  };
+  std::vector<std::int64_t> room(static_cast<std::size_t>(problem_.batch), problem_.kv_len);
+  if (problem_.varlen) {
+    starts("q_starts", draw_lengths(problem_.q_len, problem_.total_q, exact), problem_.total_q);
+  }
+  if (problem_.varlen && !problem_.paged()) {
+    room = draw_lengths(problem_.kv_len, problem_.total_kv, exact);
+    starts("kv_starts", room, problem_.total_kv);
+  }
+  if (problem_.lengths) {
+    const auto lengths = draw_lengths(problem_.kv_len, problem_.total_kv, exact);
+    auto* target = image<std::int32_t>("kv_lengths");
+    for (std::size_t i = 0; i < room.size(); ++i) {
+      target[i] = static_cast<std::int32_t>(std::min(lengths[i], room[i]));
+    }
+  }
+}
+
+// Pages in random order; entries past a sequence's keys stay −1.
+void Filler::fill_pages() {
+  const Data::Owned& table = data_.tensors_.at("page_table");
+  std::vector<std::int32_t> pages(static_cast<std::size_t>(data_.tensors_.at("k").tensor.size[0]));
+  std::iota(pages.begin(), pages.end(), 0);
+  for (std::size_t i = pages.size(); i > 1; --i) {
+    std::swap(pages[i - 1], pages[static_cast<std::size_t>(random_.below(static_cast<Index>(i)))]);
+  }
+  std::size_t next = 0;
+  for (std::int64_t i = 0; i < problem_.batch; ++i) {
+    const std::int64_t length =
+        problem_.lengths ? image<std::int32_t>("kv_lengths")[i] : problem_.kv_len;
+    auto* row = image<std::int32_t>("page_table") + i * table.tensor.stride[0];
+    for (std::int64_t j = 0; j * problem_.page_size < length; ++j) row[j] = pages[next++];
+  }
+}
+
+void Filler::fill_heads() {
+  for (Index head = 0; head < problem_.heads; ++head) {
+    if (problem_.alibi) {
+      image<float>("alibi")[head] =
+          static_cast<float>(std::exp2(-8.0 * double(head + 1) / double(problem_.heads)));
+    }
+    if (problem_.sinks) {
+      const bool absent = fill_ == Fill::hostile && random_.chance(0.1);
+      image<float>("sinks")[head] = absent ? -std::numeric_limits<float>::infinity()
+                                           : static_cast<float>(2 * random_.normal());
+    }
+  }
+}
+
+void Filler::fill_row(const char* name, Index offset, Index count, double spread) {
+  std::vector<float> row(static_cast<std::size_t>(count));
+  if (fill_ == Fill::typical) {
+    const std::vector<float>& table = normal_table();
+    const std::uint64_t start = random_.next();
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = table[(start + i) % table.size()];
+  } else {
+    for (float& value : row) value = draw(spread);
+  }
+  to_elements(problem_.dtype, row, image<std::byte>(name) + offset * size_in_bytes(problem_.dtype));
+}
+
+void Filler::fill_queries(const semantics::Call& call) {
+  for (Index b = 0; b < call.batch; ++b) {
+    const semantics::Sequence sequence = semantics::sequence(call, b);
+    for (Index i = 0; i < sequence.q_len; ++i) {
+      const semantics::Place place = semantics::query_place(call, sequence, i);
+      for (Index head = 0; head < call.heads; ++head) {
+        fill_row("q", semantics::row_offset(call.q_stride, place, head), call.qk_dim,
+                 spread_.query);
+      }
+    }
+  }
+}
+
+// Keys outside every query's window are as unreachable as padding.
+void Filler::fill_keys(const semantics::Call& call) {
+  for (Index b = 0; b < call.batch; ++b) {
+    const semantics::Sequence sequence = semantics::sequence(call, b);
+    if (sequence.q_len == 0) continue;
+    const Index first = sequence.offset, last = sequence.offset + sequence.q_len - 1;
+    const semantics::Range keys =
+        semantics::keys_of_some(call.window, first, last, sequence.kv_len);
+    for (Index key = keys.begin; key < keys.end; ++key) {
+      const semantics::Place place = semantics::key_place(call, sequence, key);
+      for (Index head = 0; head < call.kv_heads; ++head) {
+        fill_row("k", semantics::row_offset(call.k_stride, place, head), call.qk_dim, spread_.key);
+        fill_row("v", semantics::row_offset(call.v_stride, place, head), call.v_dim, spread_.value);
+      }
+    }
+  }
+}
+
+// Bias and mask, only where a query may look.
+void Filler::fill_pairs(const semantics::Call& call) {
+  if (!call.bias && !call.mask) return;
+  const bool per_head = (problem_.bias.present() && problem_.bias.varies[1]) ||
+                        (problem_.mask.present() && problem_.mask.varies[1]);
+  const float minus_infinity = -std::numeric_limits<float>::infinity();
+  for (Index b = 0; b < call.batch; ++b) {
+    const semantics::Sequence sequence = semantics::sequence(call, b);
+    for (Index head = 0; head < (per_head ? call.heads : 1); ++head) {
+      for (Index i = 0; i < sequence.q_len; ++i) {
+        const bool blocked_row = fill_ == Fill::hostile && random_.chance(0.05);
+        const semantics::Range keys =
+            semantics::key_range(call.window, i + sequence.offset, sequence.kv_len);
+        for (Index key = keys.begin; key < keys.end; ++key) {
+          if (call.bias) {
+            const bool blocked = spread_.blocked_bias && (blocked_row || random_.chance(0.1));
+            const float bias = blocked ? minus_infinity : draw(2);
+            const Index at = semantics::pair_offset(call.bias_stride, b, head, i, key);
+            to_elements(problem_.bias.dtype, {&bias, 1},
+                        image<std::byte>("bias") + at * size_in_bytes(problem_.bias.dtype));
+          }
+          if (call.mask) {
+            const Index at = semantics::pair_offset(call.mask_stride, b, head, i, key);
+            image<std::uint8_t>("mask")[at] = !blocked_row && random_.chance(0.8) ? 1 : 0;
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace rapt::verify

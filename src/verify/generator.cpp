@@ -1,0 +1,208 @@
+#include "src/verify/generator.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/core/layout.hpp"
+#include "src/verify/random.hpp"
+
+namespace rapt::verify {
+namespace {
+
+constexpr double most_multiplications = 3e6;
+
+double multiplications(const Problem& p) {
+  return double(p.batch) * double(p.heads) * double(p.q_len) * double(p.kv_len) *
+         double(p.qk_dim + p.v_dim);
+}
+
+std::int64_t draw_dim(Random& random) {
+  return random.one_of<std::int64_t>({1,   2,   3,   4,   5,   8,   16,   24,  31,  32,
+                                      33,  40,  64,  64,  64,  72,  80,   96,  128, 128,
+                                      128, 160, 192, 256, 257, 512, 1000, 2048});
+}
+
+void draw_sizes(Random& random, Problem& p) {
+  p.dtype = random.one_of({DType::f32, DType::f16, DType::bf16});
+  p.batch = random.one_of<std::int64_t>({1, 1, 2, 3, 5});
+  p.kv_heads = random.one_of<std::int64_t>({1, 1, 2, 3, 4});
+  p.heads = p.kv_heads * random.one_of<std::int64_t>({1, 1, 2, 4, 7});
+  p.qk_dim = draw_dim(random);
+  p.v_dim = random.chance(0.25) ? draw_dim(random) : p.qk_dim;
+  const auto length = [&] {
+    return random.one_of<std::int64_t>(
+        {1, 1, 2, 3, 15, 16, 17, 31, 33, 64, 65, 100, 127, 128, 130, 200, 256, 300, 700, 1500});
+  };
+  p.q_len = length();
+  p.kv_len = random.chance(0.4) ? p.q_len : length();
+  if (random.chance(0.03)) p.q_len = 0;
+  if (random.chance(0.03)) p.kv_len = 0;
+  if (random.chance(0.02)) p.batch = 0;
+  while (multiplications(p) > most_multiplications) {
+    switch (random.below(4)) {
+      case 0: p.q_len = (p.q_len + 1) / 2; break;
+      case 1: p.kv_len = (p.kv_len + 1) / 2; break;
+      case 2: p.batch = (p.batch + 1) / 2; break;
+      default: p.heads = p.kv_heads; p.qk_dim = (p.qk_dim + 1) / 2;
+    }
+  }
+}
+
+void draw_storage(Random& random, Problem& p) {
+  p.varlen = random.chance(0.25);
+  p.lengths = random.chance(0.3);
+  if (random.chance(0.25)) p.page_size = random.one_of<std::int64_t>({1, 2, 7, 16, 16, 64, 256});
+  p.total_q = p.batch * p.q_len;
+  p.total_kv = p.batch * p.kv_len;
+  const bool packed_keys = p.varlen && !p.paged();
+  if (p.varlen && random.chance(0.5)) p.total_q = random.between(0, p.total_q + 3);
+  if (packed_keys && random.chance(0.5)) p.total_kv = random.between(0, p.total_kv + 3);
+  if (p.lengths && !packed_keys && random.chance(0.3)) p.total_kv = random.between(0, p.total_kv);
+}
+
+void draw_visibility(Random& random, Problem& p) {
+  if (random.chance(0.4))
+    p.window.right = 0;
+  else if (random.chance(0.2))
+    p.window.right = random.between(0, p.kv_len + 2);
+  if (random.chance(0.25)) p.window.left = random.between(0, p.kv_len + 2);
+  if (random.chance(0.25)) p.offset = random.between(-p.q_len - 3, p.kv_len + 3);
+}
+
+ScoreTensor draw_score_tensor(Random& random, const Problem& p, DType dtype) {
+  ScoreTensor tensor;
+  tensor.dtype = dtype;
+  const Shape full = {p.batch, p.heads, p.q_len, p.kv_len};
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    tensor.varies[axis] = full[axis] != 1 && random.chance(0.6);
+  }
+  const Shape shape = score_shape(p, tensor);
+  tensor.stride = dense_row_major(shape);
+  if (random.chance(0.2)) {
+    // Longer rows in memory than in the tensor, as in a slice.
+    const std::int64_t row = shape[3] + random.between(1, 9);
+    tensor.stride = without_idle_axes({row * shape[2] * shape[1], row * shape[2], row}, shape);
+  }
+  return tensor;
+}
+
+void draw_scores(Random& random, Problem& p) {
+  p.scale = default_scale(p.qk_dim);
+  if (random.chance(0.2)) p.scale = static_cast<float>(random.between(1, 40)) / 64;
+  if (random.chance(0.2)) p.softcap = random.one_of({1.0f, 15.0f, 30.0f, 50.0f});
+  if (random.chance(0.25)) {
+    p.bias = draw_score_tensor(random, p, random.chance(0.5) ? DType::f32 : p.dtype);
+  }
+  if (random.chance(0.25)) p.mask = draw_score_tensor(random, p, DType::u8);
+  p.alibi = random.chance(0.2);
+  p.sinks = random.chance(0.2);
+  p.lse = random.chance(0.5);
+}
+
+// Dense in either layout, or with room between rows and heads, or with a broadcast axis (inputs
+// only).
+Problem::Strides draw_strides(Random& random, const Shape& shape, Layout layout, bool is_input) {
+  Problem::Strides strides = dense_strides(shape, layout);
+  if (random.chance(0.25)) {
+    Shape roomy = shape;
+    roomy[3] += random.one_of<std::int64_t>({1, 2, 3, 8, 16, 64});
+    roomy[1] += random.between(0, 3);
+    roomy[2] += random.between(0, 3);
+    strides = without_idle_axes(dense_strides(roomy, layout), shape);
+  }
+  if (is_input && random.chance(0.1)) strides[static_cast<std::size_t>(random.below(3))] = 0;
+  return strides;
+}
+
+void draw_layout(Random& random, Problem& p) {
+  const Layout layout = random.chance(0.35) ? Layout::bhsd : Layout::bshd;
+  p.q = draw_strides(random, q_shape(p), layout, true);
+  p.k = draw_strides(random, k_shape(p), layout, true);
+  p.v = draw_strides(random, v_shape(p), layout, true);
+  p.out = draw_strides(random, out_shape(p), layout, false);
+  // Pages must stay apart: each holds other keys.
+  if (p.paged() && p.k[0] == 0) p.k = dense_strides(k_shape(p), layout);
+  if (p.paged() && p.v[0] == 0) p.v = dense_strides(v_shape(p), layout);
+  if (p.lse) {
+    const Shape shape = lse_shape(p);
+    p.lse_stride = dense_row_major(shape);
+    if (random.chance(0.3)) {  // [batch, seq, head] in memory, with room
+      const std::int64_t row = shape[1] + random.between(0, 3);
+      p.lse_stride = without_idle_axes({row * shape[2], 1, row}, shape);
+    }
+  }
+  p.alignment = alignment_of_strides(p);
+  const std::int64_t element = size_in_bytes(p.dtype);
+  if (random.chance(0.25)) p.alignment = std::max(element, p.alignment >> random.between(1, 3));
+}
+
+using Feature = std::pair<const char*, bool (*)(const Problem&)>;
+
+constexpr Feature features[] = {
+    {"f32", [](const Problem& p) { return p.dtype == DType::f32; }},
+    {"f16", [](const Problem& p) { return p.dtype == DType::f16; }},
+    {"bf16", [](const Problem& p) { return p.dtype == DType::bf16; }},
+    {"grouped heads", [](const Problem& p) { return p.heads != p.kv_heads && p.kv_heads > 1; }},
+    {"multi-query", [](const Problem& p) { return p.heads > 1 && p.kv_heads == 1; }},
+    {"q·k dim ≠ v dim", [](const Problem& p) { return p.qk_dim != p.v_dim; }},
+    {"wide heads", [](const Problem& p) { return std::max(p.qk_dim, p.v_dim) > 256; }},
+    {"q ≠ kv length", [](const Problem& p) { return p.q_len != p.kv_len; }},
+    {"one query", [](const Problem& p) { return p.q_len == 1; }},
+    {"no queries", [](const Problem& p) { return p.q_len == 0; }},
+    {"no keys", [](const Problem& p) { return p.kv_len == 0; }},
+    {"no sequences", [](const Problem& p) { return p.batch == 0; }},
+    {"causal", [](const Problem& p) { return p.causal(); }},
+    {"window left", [](const Problem& p) { return p.window.left.has_value(); }},
+    {"window right", [](const Problem& p) { return p.window.right.value_or(0) > 0; }},
+    {"offset", [](const Problem& p) { return p.offset.has_value(); }},
+    {"bias", [](const Problem& p) { return p.bias.present(); }},
+    {"f32 bias",
+     [](const Problem& p) { return p.bias.dtype == DType::f32 && p.dtype != DType::f32; }},
+    {"mask", [](const Problem& p) { return p.mask.present(); }},
+    {"alibi", [](const Problem& p) { return p.alibi; }},
+    {"soft cap", [](const Problem& p) { return p.softcap > 0; }},
+    {"sink", [](const Problem& p) { return p.sinks; }},
+    {"varlen", [](const Problem& p) { return p.varlen; }},
+    {"lengths", [](const Problem& p) { return p.lengths; }},
+    {"pages", [](const Problem& p) { return p.paged(); }},
+    {"varlen with pages", [](const Problem& p) { return p.varlen && p.paged(); }},
+    {"strides", [](const Problem& p) { return p.to_string().find('@') != std::string::npos; }},
+    {"bhsd", [](const Problem& p) { return p.to_string().find("bhsd") != std::string::npos; }},
+    {"alignment", [](const Problem& p) { return p.alignment < 16; }},
+    {"scale", [](const Problem& p) { return p.scale != default_scale(p.qk_dim); }},
+    {"lse", [](const Problem& p) { return p.lse; }},
+    {"batch-invariant", [](const Problem& p) { return p.batch_invariant; }},
+    {"tf32", [](const Problem& p) { return p.tf32; }},
+};
+
+}  // namespace
+
+Problem random_problem(std::uint64_t seed) {
+  Random random(seed);
+  Problem p;
+  draw_sizes(random, p);
+  draw_storage(random, p);
+  draw_visibility(random, p);
+  draw_scores(random, p);
+  draw_layout(random, p);
+  p.batch_invariant = random.chance(0.2);
+  p.tf32 = random.chance(0.1);
+  p.validate();
+  return p;
+}
+
+std::vector<std::string> features_of(const Problem& problem) {
+  std::vector<std::string> result;
+  for (const auto& [name, shows] : features) {
+    if (shows(problem)) result.emplace_back(name);
+  }
+  return result;
+}
+
+std::vector<std::string> all_features() {
+  std::vector<std::string> result;
+  for (const auto& [name, shows] : features) result.emplace_back(name);
+  return result;
+}
+
+}  // namespace rapt::verify

@@ -1,0 +1,21 @@
+// Random problems: every feature, odd sizes, strides and alignments, in all combinations.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rapt/rapt.hpp"
+
+namespace rapt::verify {
+
+// The same seed gives the same problem. Small enough for the oracle: some million multiplications.
+Problem random_problem(std::uint64_t seed);
+
+// The features a problem shows, by name, so that a run can say what it has covered.
+std::vector<std::string> features_of(const Problem& problem);
+
+// Every name that features_of can give.
+std::vector<std::string> all_features();
+
+}  // namespace rapt::verify

@@ -1,0 +1,179 @@
+// Writes problems, their arguments and what the oracle and cpu.naive make of them to stdout, for
+// the NumPy references in tests/python to check.
+//
+//   rapt_oracle_dump SEED COUNT          random problems, of the seeds SEED, SEED + 1, ...
+//   rapt_oracle_dump SEED PROBLEM...     these problems, each with the data of SEED
+//
+// Per problem: one line of JSON that describes it and lists memories, each with its name and its
+// number of bytes; then the bytes of these memories, in that order, with nothing between them.
+#include <charconv>
+#include <cstdint>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rapt/rapt.hpp"
+#include "src/core/layout.hpp"
+#include "src/verify/data.hpp"
+#include "src/verify/generator.hpp"
+
+namespace rapt {
+namespace {
+
+using nlohmann::json;
+
+json or_null(const std::optional<std::int64_t>& value) { return value ? json(*value) : json(); }
+
+json fields_of(const ScoreTensor& tensor) {
+  if (!tensor.present()) return {};
+  return {{"dtype", name(tensor.dtype)}, {"varies", tensor.varies}, {"stride", tensor.stride}};
+}
+
+json fields_of(const Problem& p) {
+  return {{"dtype", name(p.dtype)},
+          {"batch", p.batch},
+          {"heads", p.heads},
+          {"kv_heads", p.kv_heads},
+          {"q_len", p.q_len},
+          {"kv_len", p.kv_len},
+          {"total_q", p.total_q},
+          {"total_kv", p.total_kv},
+          {"qk_dim", p.qk_dim},
+          {"v_dim", p.v_dim},
+          {"varlen", p.varlen},
+          {"lengths", p.lengths},
+          {"page_size", p.page_size},
+          {"left", or_null(p.window.left)},
+          {"right", or_null(p.window.right)},
+          {"offset", or_null(p.offset)},
+          {"scale", p.scale},
+          {"softcap", p.softcap},
+          {"bias", fields_of(p.bias)},
+          {"mask", fields_of(p.mask)},
+          {"alibi", p.alibi},
+          {"sinks", p.sinks},
+          {"lse", p.lse},
+          {"batch_invariant", p.batch_invariant},
+          {"tf32", p.tf32},
+          {"q", p.q},
+          {"k", p.k},
+          {"v", p.v},
+          {"out", p.out},
+          {"lse_stride", p.lse_stride},
+          {"alignment", p.alignment}};
+}
+
+// One case on its way out: its description, and the memories that follow it.
+class Record {
+ public:
+  Record(const Problem& problem, std::uint64_t seed) {
+    description_ = {{"problem", problem.to_string()},
+                    {"seed", seed},
+                    {"fields", fields_of(problem)},
+                    {"memories", json::array()}};
+  }
+
+  // `begin`: bytes before the tensor's first element.
+  void add(const std::string& memory_name, const Tensor& tensor, std::vector<std::byte> bytes,
+           std::size_t begin) {
+    description_["memories"].push_back({{"name", memory_name},
+                                        {"dtype", name(tensor.dtype)},
+                                        {"size", tensor.size},
+                                        {"stride", tensor.stride},
+                                        {"bytes", bytes.size()},
+                                        {"begin", begin}});
+    memories_.push_back(std::move(bytes));
+  }
+
+  void write() const {
+    std::cout << description_.dump() << '\n';
+    for (const std::vector<std::byte>& memory : memories_) {
+      std::cout.write(reinterpret_cast<const char*>(memory.data()),
+                      static_cast<std::streamsize>(memory.size()));
+    }
+  }
+
+ private:
+  json description_;
+  std::vector<std::vector<std::byte>> memories_;
+};
+
+void add_input(Record& record, const std::string& name, const Tensor& tensor) {
+  if (!tensor.present()) return;
+  const std::int64_t element = size_in_bytes(tensor.dtype);
+  const std::int64_t elements =
+      extent(tensor.size, {tensor.stride[0], tensor.stride[1], tensor.stride[2]}, element).value();
+  const auto* data = static_cast<const std::byte*>(tensor.data);
+  record.add(name, tensor, {data, data + elements * element}, 0);
+}
+
+// The whole memories of out and lse, guards included, as one kernel leaves them.
+void add_results(Record& record, const std::string& kernel, const Device& device,
+                 verify::Data& data) {
+  const Plan plan(data.problem(), device, {.kernel = kernel});
+  const Buffer workspace(device, plan.workspace_bytes());
+  data.upload();
+  const Arguments arguments = data.on_device();
+  plan.run(arguments, {.workspace = workspace.bytes()});
+  record.add(kernel + " out", arguments.out, data.out().download(), data.out().front());
+  if (!data.lse()) return;
+  record.add(kernel + " lse", arguments.lse, data.lse()->download(), data.lse()->front());
+}
+
+void dump(const Problem& problem, std::uint64_t seed) {
+  const Device device = Device::cpu();
+  verify::Data data(problem, device, seed, verify::Fill::hostile);
+  const Arguments arguments = data.on_host();
+  Record record(problem, seed);
+  add_input(record, "q", arguments.q);
+  add_input(record, "k", arguments.k);
+  add_input(record, "v", arguments.v);
+  add_input(record, "bias", arguments.bias);
+  add_input(record, "mask", arguments.mask);
+  add_input(record, "alibi", arguments.alibi);
+  add_input(record, "sinks", arguments.sinks);
+  add_input(record, "q_starts", arguments.q_starts);
+  add_input(record, "kv_starts", arguments.kv_starts);
+  add_input(record, "kv_lengths", arguments.kv_lengths);
+  add_input(record, "page_table", arguments.page_table);
+  add_results(record, "cpu.oracle", device, data);
+  add_results(record, "cpu.naive", device, data);
+  record.write();
+}
+
+std::optional<std::uint64_t> whole_number(const std::string& digits) {
+  std::uint64_t value = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [rest, error] = std::from_chars(digits.data(), end, value);
+  if (error != std::errc() || rest != end) return std::nullopt;
+  return value;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  const auto seed = arguments.empty() ? std::nullopt : whole_number(arguments[0]);
+  if (!seed || arguments.size() < 2) {
+    std::cerr << "usage: rapt_oracle_dump SEED COUNT | SEED PROBLEM...\n";
+    return 2;
+  }
+  std::ios::sync_with_stdio(false);
+  if (const auto count = whole_number(arguments[1])) {
+    for (std::uint64_t i = 0; i < *count; ++i) dump(verify::random_problem(*seed + i), *seed + i);
+  } else {
+    for (std::size_t i = 1; i < arguments.size(); ++i) dump(Problem::parse(arguments[i]), *seed);
+  }
+  return std::cout.flush() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace rapt
+
+int main(int argc, char** argv) {
+  try {
+    return rapt::run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::cerr << "rapt_oracle_dump: " << error.what() << '\n';
+    return 2;
+  }
+}

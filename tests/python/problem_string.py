@@ -1,0 +1,230 @@
+"""A second reading of problem strings, written from their table of tokens and sharing nothing with
+the library's own. The field names are those of rapt::Problem."""
+
+import dataclasses
+import re
+
+import numpy as np
+
+ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2}
+
+
+@dataclasses.dataclass
+class ScoreTensor:
+    """A bias or a mask."""
+
+    dtype: str
+    varies: list  # axes (b, h, q, k); False where broadcast
+    stride: list = None  # of (b, h, q)
+
+
+@dataclasses.dataclass
+class Problem:
+    dtype: str = "f32"
+    batch: int = 1
+    heads: int = 1
+    kv_heads: int = 1
+    q_len: int = None
+    kv_len: int = None
+    total_q: int = None
+    total_kv: int = None
+    qk_dim: int = None
+    v_dim: int = None
+    varlen: bool = False
+    lengths: bool = False
+    page_size: int = 0
+    left: int = None
+    right: int = None
+    offset: int = None
+    scale: float = None
+    softcap: float = 0.0
+    bias: ScoreTensor = None
+    mask: ScoreTensor = None
+    alibi: bool = False
+    sinks: bool = False
+    lse: bool = False
+    batch_invariant: bool = False
+    tf32: bool = False
+    q: list = None  # strides of (batch, seq, head)
+    k: list = None
+    v: list = None
+    out: list = None
+    lse_stride: list = None  # of (batch, head, seq)
+    alignment: int = None
+
+    def shapes(self):
+        """Sizes of the tensors. A pool of pages may have any number of them; 2 stands for it."""
+        queries = [1, self.total_q] if self.varlen else [self.batch, self.q_len]
+        keys = [1, self.total_kv] if self.varlen else [self.batch, self.kv_len]
+        if self.page_size:
+            keys = [2, self.page_size]
+        shapes = {
+            "q": [*queries, self.heads, self.qk_dim],
+            "k": [*keys, self.kv_heads, self.qk_dim],
+            "v": [*keys, self.kv_heads, self.v_dim],
+            "out": [*queries, self.heads, self.v_dim],
+            "lse": [queries[0], self.heads, queries[1], 1],
+        }
+        full = [self.batch, self.heads, self.q_len, self.kv_len]
+        for name in ["bias", "mask"]:
+            if tensor := getattr(self, name):
+                shapes[name] = [n if varies else 1 for n, varies in zip(full, tensor.varies)]
+        return shapes
+
+
+def _f32(text):
+    return float(np.float32(text))
+
+
+def _set(**values):
+    """A reader of a token: sets fields from what its pattern matched."""
+
+    def read(problem, *groups):
+        for name, value in values.items():
+            setattr(problem, name, value(*groups) if callable(value) else value)
+
+    return read
+
+
+def _score_tensor(name, default_type):
+    def read(problem, axes, dtype=None):
+        varies = [] if axes == "1" else list(axes)
+        tensor = ScoreTensor(dtype or default_type, [axis in varies for axis in "bhqk"])
+        setattr(problem, name, tensor)
+
+    return read
+
+
+def _two(name, other):
+    """`h32/8` or `h32`."""
+
+    def read(problem, first, second):
+        setattr(problem, name, int(first))
+        setattr(problem, other, int(second or first))
+
+    return read
+
+
+def _window(problem, left, right):
+    if left:
+        problem.left = int(left)
+    if right:
+        problem.right = int(right)
+
+
+def _varlen(problem, queries, keys):
+    problem.varlen = True
+    if queries:
+        problem.total_q = int(queries)
+        problem.total_kv = int(keys or queries)
+
+
+def _lengths(problem, total):
+    problem.lengths = True
+    if total:
+        problem.total_kv = int(total)
+
+
+# A number; a real number as the shortest decimal that gives the same f32, maybe with an exponent.
+N = r"(-?\d+)"
+X = r"([-+.e\d]+)"
+TOKENS = {
+    f"b{N}": _set(batch=int),
+    rf"h{N}(?:/{N})?": _two("heads", "kv_heads"),
+    f"s{N}": _set(q_len=int, kv_len=int),
+    f"q{N}": _set(q_len=int),
+    f"kv{N}": _set(kv_len=int),
+    rf"d{N}(?:/{N})?": _two("qk_dim", "v_dim"),
+    "(f32|f16|bf16)": _set(dtype=str),
+    "causal": _set(right=0),
+    rf"window(?=.){N}?(?::{N})?": _window,
+    f"offset{N}": _set(offset=int),
+    "bias:([bhqk]+|1)(?::(f32))?": _score_tensor("bias", None),
+    "mask:([bhqk]+|1)": _score_tensor("mask", "u8"),
+    "alibi": _set(alibi=True),
+    f"softcap{X}": _set(softcap=_f32),
+    "sink": _set(sinks=True),
+    rf"varlen(?:{N}(?:/{N})?)?": _varlen,
+    f"lengths{N}?": _lengths,
+    f"page{N}": _set(page_size=int),
+    "bshd|bhsd": _set(),
+    f"(q|k|v|out|lse|bias|mask)@{N},{N},{N}": _set(),
+    f"scale{X}": _set(scale=_f32),
+    "lse": _set(lse=True),
+    f"align{N}": _set(alignment=int),
+    "batch-invariant": _set(batch_invariant=True),
+    "tf32": _set(tf32=True),
+}
+
+
+def _without_idle_axes(strides, shape):
+    return [0 if 0 in shape or n == 1 else stride for n, stride in zip(shape, strides)]
+
+
+def _dense(shape, order):
+    """Strides of the first three axes when `order`, from the slowest to the fastest, is dense."""
+    strides, step = [0] * 4, 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= shape[axis]
+    return _without_idle_axes(strides[:3], shape)
+
+
+def _fill_totals(problem, tokens):
+    packed_keys = problem.varlen and not problem.page_size
+    has_kv_total = packed_keys or any(re.fullmatch(r"lengths\d+", token) for token in tokens)
+    if problem.total_q is None:
+        problem.total_q = problem.batch * problem.q_len
+    if problem.total_kv is None or not has_kv_total:
+        problem.total_kv = problem.batch * problem.kv_len
+
+
+def _fill_strides(problem, tokens):
+    layout = [0, 2, 1, 3] if "bhsd" in tokens else [0, 1, 2, 3]
+    written = dict(token.split("@") for token in tokens if "@" in token)
+    strides = {}
+    for name, shape in problem.shapes().items():
+        if name in written:
+            strides[name] = _without_idle_axes([int(n) for n in written[name].split(",")], shape)
+        else:
+            dense_in_layout = name in ["q", "k", "v", "out"]
+            strides[name] = _dense(shape, layout if dense_in_layout else [0, 1, 2, 3])
+    for name in ["q", "k", "v", "out"]:
+        setattr(problem, name, strides[name])
+    problem.lse_stride = strides["lse"] if problem.lse else [0, 0, 0]
+    for name in ["bias", "mask"]:
+        if tensor := getattr(problem, name):
+            tensor.stride = strides[name]
+
+
+def _fill_alignment(problem):
+    """16 bytes at most, and no more than every stride allows."""
+    element = ELEMENT_BYTES[problem.dtype]
+    widest = 16
+    for stride in [*problem.q, *problem.k, *problem.v, *problem.out]:
+        while stride * element % widest:
+            widest //= 2
+    problem.alignment = min(problem.alignment or widest, widest)
+
+
+def parse(text):
+    problem = Problem()
+    tokens = text.split()
+    for token in tokens:
+        matches = [(re.fullmatch(pattern, token), read) for pattern, read in TOKENS.items()]
+        readers = [(match, read) for match, read in matches if match]
+        if len(readers) != 1:
+            raise ValueError(f"{len(readers)} tokens have the form of '{token}' in '{text}'")
+        match, read = readers[0]
+        read(problem, *match.groups())
+    full = [problem.batch, problem.heads, problem.q_len, problem.kv_len]
+    for tensor in [problem.bias, problem.mask]:
+        if tensor:
+            tensor.dtype = tensor.dtype or problem.dtype
+            tensor.varies = [varies and n != 1 for varies, n in zip(tensor.varies, full)]
+    if problem.scale is None:
+        problem.scale = _f32(1 / np.sqrt(problem.qk_dim))
+    _fill_totals(problem, tokens)
+    _fill_strides(problem, tokens)
+    _fill_alignment(problem)
+    return problem

@@ -1,0 +1,224 @@
+"""The rapt program: what it prints where, its exit codes, and what it says to wrong input."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from command_line import Rapt
+
+PROBLEM = "b2 h32/8 q1 kv8192 d128 bf16 causal page16"
+COMMANDS = ["devices", "kernels", "explain", "bench", "verify", "run"]
+
+
+@pytest.fixture
+def rapt(program, tmp_path):
+    return Rapt(program, tmp_path / "cache")
+
+
+def test_help_of_the_program_names_every_command(rapt):
+    text = rapt.ok("--help")
+    for command in COMMANDS:
+        assert f"\n  {command} " in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_names_the_shared_options(rapt, command):
+    text = rapt.ok(command, "--help")
+    for option in ["--device", "--kernel", "--config", "--threads", "--help"]:
+        assert option in text
+
+
+def test_version_is_one_line(rapt):
+    word, number = rapt.ok("--version").split()
+    assert word == "rapt" and number.count(".") == 2
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        ([], "a command is missing; there are devices, kernels"),
+        (["think"], "'think' is not a command; there are devices, kernels"),
+        (["explain"], "problem is required; see rapt explain --help"),
+        (["kernels", "--loud"], "--loud; see rapt kernels --help"),
+        (["kernels", "more"], "more; see rapt kernels --help"),
+        (["explain", PROBLEM, "--threads", "many"], "--threads = many"),
+        (["explain", PROBLEM, "--threads", "0"], "--threads is 0; it must be from 1 to 1024"),
+        (["explain", PROBLEM, "--threads", "-3"], "--threads is -3; it must be from 1 to 1024"),
+        (["explain", PROBLEM, "--threads", "1025"], "it must be from 1 to 1024"),
+        (["explain", PROBLEM, "--device", "tpu"], "'tpu' is not a device; write cpu"),
+        (["explain", PROBLEM, "--device", "cuda:77"], "cuda"),
+        (["explain", PROBLEM, "--device", "cuda:0", "--threads", "2"], "--threads is for the CPU"),
+        (["explain", PROBLEM, "--kernel", "cpu.magic"], "there is no kernel 'cpu.magic'; there are"),
+        (["devices", "--kernel", "cpu.magic"], "there is no kernel 'cpu.magic'; there are"),
+        (["explain", PROBLEM, "--config", "tile"], "cannot read 'tile' of the config"),
+        (["explain", PROBLEM, "--config", "no_such_key=1"], "no config key 'no_such_key'"),
+        (["explain", "b2 h32/7 s16 d8 f32"], "32 heads cannot share 7 kv heads evenly"),
+        (["explain", "b2 h32 s16 d8 f32 soon"], "soon"),
+        (["explain", "b2 b2 h32 s16 d8 f32"], "b2"),
+        (["explain", ""], "problem"),
+        (["explain", "b99999999999999999999 h1 s1 d1 f32"], "b99999999999999999999"),
+        (["explain", "b1 h1 s4 d4 f32 \u2603"], "\u2603"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_in_one_sentence(rapt, arguments, expected):
+    assert expected in rapt.fails(*arguments)
+
+
+def test_wrong_threads_in_the_environment_are_refused(rapt):
+    assert "RAPT_THREADS is 'x'" in rapt.fails("devices", RAPT_THREADS="x")
+
+
+def test_a_reader_that_leaves_early_is_no_crash(rapt):
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        [rapt.program, "kernels"], stdout=writer, stderr=subprocess.PIPE, env=rapt.environment,
+        timeout=60, check=False,
+    )
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
+def test_results_that_cannot_be_written_are_an_error(rapt):
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [rapt.program, "kernels"], stdout=full, stderr=subprocess.PIPE, env=rapt.environment,
+            timeout=60, check=False,
+        )
+    assert result.returncode == 2
+    assert result.stderr == b"rapt: cannot write the results: No space left on device\n"
+
+
+def test_kernels_marks_those_used_by_name_only(rapt):
+    kernels = {kernel["name"]: kernel for kernel in json.loads(rapt.ok("kernels", "--json"))}
+    assert kernels["cpu.oracle"]["by_name_only"] and not kernels["cpu.naive"]["by_name_only"]
+    lines = {line.split()[0]: line for line in rapt.ok("kernels").splitlines()}
+    assert lines.keys() == kernels.keys() | {"kernel"}
+    for name, kernel in kernels.items():
+        assert ("by name only" in lines[name]) == kernel["by_name_only"]
+        assert kernel["summary"] in lines[name]
+
+
+def test_kernels_can_be_narrowed_down(rapt):
+    one = json.loads(rapt.ok("kernels", "--json", "--kernel", "cpu.naive"))
+    assert [kernel["name"] for kernel in one] == ["cpu.naive"]
+    on_cpu = json.loads(rapt.ok("kernels", "--json", "--device", "cpu"))
+    assert {kernel["backend"] for kernel in on_cpu} == {"cpu"}
+
+
+def test_explain_shows_every_kernel_and_one_choice(rapt):
+    explanation = json.loads(rapt.ok("explain", PROBLEM, "--json"))
+    kernels = json.loads(rapt.ok("kernels", "--json", "--device", "cpu"))
+    assert explanation["problem"] == PROBLEM
+    assert [c["kernel"] for c in explanation["candidates"]] == [k["name"] for k in kernels]
+    assert [c["kernel"] for c in explanation["candidates"] if c["chosen"]] == [
+        explanation["kernel"]
+    ]
+    for candidate in explanation["candidates"]:
+        if candidate["refusal"] is None:
+            assert candidate["seconds"] > 0 and candidate["bound"]
+    text = rapt.ok("explain", PROBLEM)
+    assert f"chosen: {explanation['kernel']} (least estimate)" in text
+    for candidate in explanation["candidates"]:
+        assert candidate["kernel"] in text
+
+
+def test_explain_takes_a_problem_in_several_words(rapt):
+    assert rapt.ok("explain", *PROBLEM.split()) == rapt.ok("explain", PROBLEM)
+
+
+def test_naming_a_kernel_makes_it_the_choice(rapt):
+    by_option = json.loads(rapt.ok("explain", PROBLEM, "--json", "--kernel", "cpu.oracle"))
+    assert (by_option["kernel"], by_option["reason"]) == ("cpu.oracle", "named by --kernel")
+    by_environment = json.loads(rapt.ok("explain", PROBLEM, "--json", RAPT_KERNEL="cpu.oracle"))
+    assert by_environment["kernel"] == "cpu.oracle"
+    assert "RAPT_KERNEL" in by_environment["reason"]
+
+
+def test_a_wrong_kernel_in_the_environment_is_an_error_beside_the_table(rapt):
+    result = rapt("explain", PROBLEM, RAPT_KERNEL="cpu.magic")
+    assert result.returncode == 2
+    assert "there is no kernel 'cpu.magic'" in result.stderr
+    assert "cpu.naive" in result.stdout and "chosen" not in result.stdout
+
+
+def test_devices_lists_the_cpu_without_measuring(rapt, tmp_path):
+    (cpu,) = json.loads(rapt.ok("devices", "--device", "cpu", "--threads", "1", "--json"))
+    assert (cpu["device"], cpu["backend"], cpu["threads"]) == ("cpu", "cpu", 1)
+    assert cpu["name"] and cpu["memory_bytes"] > 0 and cpu["nominal"]["f32_flops"] > 0
+    assert cpu["measured"] is None
+    assert not (tmp_path / "cache").exists()
+    text = rapt.ok("devices")
+    assert text.startswith("cpu: ") and "rapt devices --measure" in text
+
+
+def measured(rapt, *arguments):
+    result = rapt("devices", "--device", "cpu", "--json", *arguments)
+    assert result.returncode == 0, result
+    (cpu,) = json.loads(result.stdout)
+    return cpu["measured"], result.stderr
+
+
+def test_measured_limits_are_remembered_and_a_broken_cache_is_replaced(rapt, tmp_path):
+    limits, warning = measured(rapt, "--measure")
+    assert warning == ""
+    for rates in (limits["one_thread"], limits["all_threads"]):
+        for rate in ("f32_flops", "read_bandwidth", "copy_bandwidth"):
+            assert rates[rate] > 0
+    assert measured(rapt) == (limits, "")
+    assert "measured, 1 thread" in rapt.ok("devices", "--device", "cpu")
+
+    cache = tmp_path / "cache" / "rapt" / "limits.json"
+    good = json.loads(cache.read_text())
+    (machine,) = good["machines"]
+    assert list(cache.parent.iterdir()) == [cache]
+
+    def with_entry(**changes):
+        return json.dumps(good | {"machines": {machine: good["machines"][machine] | changes}})
+
+    broken = {
+        "not JSON": "{",
+        "empty": "",
+        "binary": "\x00\x93NUMPY",
+        "not an object": "[1, 2]",
+        "of another version": json.dumps(good | {"schema": 999}),
+        "without machines": '{"schema": 1}',
+        "machines of another kind": '{"schema": 1, "machines": 3}',
+        "rates missing": with_entry(one_thread={}),
+        "rates of another kind": with_entry(all_threads="fast"),
+        "a negative rate": with_entry(one_thread=good["machines"][machine]["one_thread"]
+                                      | {"read_bandwidth": -1}),
+        "no threads": with_entry(threads=0),
+    }
+    for what, text in broken.items():
+        cache.write_text(text)
+        limits, warning = measured(rapt)
+        assert limits is None, what
+        assert warning.startswith("rapt: the measured limits in "), what
+        assert warning.count("\n") == 1, (what, warning)
+
+    # Limits of other machines are nobody's fault, and stay.
+    cache.write_text(json.dumps(good | {"machines": {"another machine": good["machines"][machine]}}))
+    assert measured(rapt) == (None, "")
+    limits, warning = measured(rapt, "--measure")
+    assert limits and warning == ""
+    assert json.loads(cache.read_text())["machines"].keys() == {"another machine", machine}
+
+
+def test_a_cache_that_cannot_be_written_is_one_warning(rapt, tmp_path):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    limits, warning = measured(rapt, "--measure")
+    assert limits
+    assert warning.startswith("rapt: the measured limits are not remembered: ")
+    assert warning.count("\n") == 1
+
+
+def test_verify_prints_results_on_stdout_only(rapt):
+    assert "cpu.naive" in rapt.ok("verify", "b1 h2 s5 d4 f32", "--kernel", "cpu.naive")
+
+
+@pytest.mark.parametrize("command", ["verify", "bench"])
+def test_a_problem_that_cannot_be_read_is_refused_by_every_command(rapt, command):
+    assert "h0" in rapt.fails(command, "b1 h0 s5 d4 f32 h0")

@@ -1,0 +1,126 @@
+"""Who may include whom. The folders depend on each other in one direction only, and the public
+headers on the standard library alone."""
+
+import pathlib
+import re
+
+import pytest
+
+# Folder -> the folders it may include besides itself and the public headers.
+ARROWS = {
+    "include": set(),
+    "src/semantics": set(),
+    "src/core": {"src/semantics"},
+    "src/oracle": {"src/semantics", "src/core"},
+    "src/cpu": {"src/semantics", "src/core"},
+    "src/gpu": {"src/semantics"},
+    "src/cuda": {"src/gpu", "src/semantics", "src/core"},
+    "src/hip": {"src/gpu", "src/semantics", "src/core"},
+    "src/emulator": {"src/gpu", "src/semantics", "src/core"},
+    "src/library": {
+        "src/semantics", "src/core", "src/oracle", "src/cpu", "src/gpu", "src/cuda", "src/hip",
+        "src/emulator",
+    },
+    "src/verify": {"src/library", "src/oracle", "src/core", "src/semantics"},
+    "cli": {"src/verify"},
+}
+# Single files that a folder may include besides.
+FILES = {"cli": {"src/core/text.hpp"}}
+# Compiled for GPUs too, so only what a device compiler has: these C headers, no C++ library.
+DEVICE_FOLDERS = {"src/semantics"}
+DEVICE_HEADERS = {"stdint.h", "math.h"}
+THIRD_PARTY = ("fmt/", "CLI/", "nlohmann/")
+THIRD_PARTY_FOLDERS = {"src/verify", "cli"}
+STANDARD_HEADER = re.compile(r"[a-z_0-9]+|std(def|int)\.h")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
+SUFFIXES = {".hpp", ".cpp", ".h", ".c", ".cu", ".cuh", ".hip"}
+
+
+def folder_of(path):
+    """The folder of ARROWS that a path, written from the root of the repository, lies in."""
+    parts = pathlib.PurePosixPath(path).parts
+    return "/".join(parts[:2]) if parts[0] == "src" else parts[0]
+
+
+def faults(path, text):
+    """What is wrong with the includes of one file."""
+    folder = folder_of(path)
+    if folder not in ARROWS:
+        return [f"{path}: {folder} is a new folder: give it its arrows in this test"]
+    found = []
+    for name in INCLUDE.findall(text):
+        if name.startswith(("src/", "cli/", "rapt/")):
+            target = "include" if name.startswith("rapt/") else folder_of(name)
+            allowed = ARROWS[folder] | {folder}
+            if folder not in DEVICE_FOLDERS:
+                allowed.add("include")
+            if target not in allowed and name not in FILES.get(folder, ()):
+                found.append(f"{path}: {name}: {folder} may not include {target}")
+        elif name.startswith(THIRD_PARTY):
+            if folder not in THIRD_PARTY_FOLDERS:
+                found.append(f"{path}: {name}: the library needs no third-party package")
+        elif folder in DEVICE_FOLDERS:
+            if name not in DEVICE_HEADERS:
+                found.append(f"{path}: {name}: {folder} may include {DEVICE_HEADERS} only")
+        elif folder == "include":
+            if not STANDARD_HEADER.fullmatch(name):
+                found.append(f"{path}: {name} is not a standard header")
+        elif name.endswith(".hpp"):
+            found.append(f"{path}: {name} is not written from the root of the repository")
+    return found
+
+
+def source_files(source_dir):
+    for top in ["include", "src", "cli"]:
+        for path in sorted((source_dir / top).rglob("*")):
+            if path.suffix in SUFFIXES:
+                yield path
+
+
+def test_every_include_follows_an_arrow(source_dir):
+    files = list(source_files(source_dir))
+    assert len(files) > 20
+    found = []
+    for path in files:
+        found += faults(path.relative_to(source_dir).as_posix(), path.read_text())
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "path, line",
+    [
+        ("src/cpu/naive.cpp", '#include "src/library/registry.hpp"'),
+        ("src/core/text.cpp", '#include "src/cpu/device.hpp"'),
+        ("src/core/text.cpp", '  #  include "src/oracle/oracle.hpp"'),
+        ("src/semantics/score.hpp", "#include <cmath>"),
+        ("src/semantics/score.hpp", '#include "rapt/rapt.hpp"'),
+        ("src/core/text.cpp", "#include <fmt/format.h>"),
+        ("src/library/plan.cpp", '#include "src/verify/conformance.hpp"'),
+        ("src/library/plan.cpp", '#include "registry.hpp"'),
+        ("src/new/file.cpp", "#include <vector>"),
+        ("include/rapt/rapt.hpp", "#include <fmt/format.h>"),
+        ("include/rapt/rapt.hpp", "#include <cuda_runtime_api.h>"),
+        ("include/rapt/rapt.hpp", '#include "src/core/text.hpp"'),
+        ("cli/main.cpp", '#include "src/cpu/device.hpp"'),
+        ("cli/main.cpp", '#include "src/core/layout.hpp"'),
+    ],
+)
+def test_a_forbidden_include_is_caught(path, line):
+    assert len(faults(path, f"// A file.\n{line}\nint x;\n")) == 1
+
+
+@pytest.mark.parametrize(
+    "path, line",
+    [
+        ("src/cpu/naive.cpp", '#include "src/core/call.hpp"'),
+        ("src/core/text.cpp", '#include "rapt/rapt.hpp"'),
+        ("src/semantics/score.hpp", "#include <math.h>"),
+        ("include/rapt/rapt.h", "#include <stdint.h>"),
+        ("include/rapt/rapt.hpp", "#include <string_view>"),
+        ("cli/main.cpp", "#include <fmt/format.h>"),
+        ("cli/main.cpp", '#include "src/verify/conformance.hpp"'),
+        ("cli/main.cpp", '#include "src/core/text.hpp"'),
+    ],
+)
+def test_an_allowed_include_passes(path, line):
+    assert faults(path, line) == []
