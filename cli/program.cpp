@@ -92,8 +92,7 @@ CLI::App& add_command(CLI::App& app, Session& session, const std::string& name,
   CLI::App& command = *app.add_subcommand(name, description)->group("Commands");
   command
       .add_option("--device", session.options.device_text,
-                  "The chip: cpu, cuda:0, hip:0, or emu (the host emulator of GPU kernels, in "
-                  "developers' builds). Default: cpu")
+                  "The chip: cpu, cuda:0 or hip:0 (rapt devices lists them). Default: cpu")
       ->type_name("DEVICE");
   command
       .add_option("--kernel", session.options.kernel,

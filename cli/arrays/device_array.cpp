@@ -22,7 +22,7 @@ std::size_t bytes_of(const Tensor& tensor) {
 
 DeviceArray allocate(const Device& device, DType dtype, const std::array<std::int64_t, 4>& size) {
   DeviceArray result;
-  result.tensor = Tensor::dense(nullptr, dtype, {size[0], size[1], size[2], size[3]});
+  result.tensor = Tensor::dense(nullptr, dtype, size);
   result.memory = Buffer(device, bytes_of(result.tensor));
   result.tensor.data = result.memory.data();
   return result;

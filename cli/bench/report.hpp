@@ -11,7 +11,7 @@ namespace rapt::cli {
 struct BenchContext {
   Device device;
   Limits limits;        // what roofs are drawn from
-  std::string command;  // as typed
+  std::string command;  // that measures the same again
 };
 
 std::string table_header();

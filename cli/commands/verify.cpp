@@ -26,7 +26,8 @@ struct Count {
 
 class Verification {
  public:
-  Verification(const SharedOptions& options) : device_(options.device()) {
+  explicit Verification(const SharedOptions& options)
+      : device_(options.device()), config_(options.config()) {
     for (const KernelInfo& kernel : kernels()) {
       const bool wanted = options.kernel.empty() || kernel.name == options.kernel;
       if (wanted && kernel.backend == device_.backend) counts_[std::string(kernel.name)] = {};
@@ -41,14 +42,15 @@ class Verification {
   void run(const Problem& problem, std::uint64_t seed, Progress& progress) {
     verify::Case one(problem, device_, seed);
     for (auto& [kernel, count] : counts_) {
-      const verify::Outcome outcome = one.run(kernel);
+      const verify::Outcome outcome = one.run(kernel, config_.values.empty() ? nullptr : &config_);
       count.passed += outcome.verdict == verify::Verdict::passed;
       count.refused += outcome.verdict == verify::Verdict::refused;
       if (outcome.bound > 0) count.worst = std::max(count.worst, outcome.error / outcome.bound);
       if (outcome.verdict != verify::Verdict::failed) continue;
       ++count.failed;
       progress.hide();
-      fmt::print("FAILED {}\n  {}\n  repeat: {}\n", kernel, outcome.sentence, one.command(kernel));
+      fmt::print("FAILED {}\n  {}\n  repeat: {}\n", kernel, outcome.sentence,
+                 one.command(kernel, outcome.config));
     }
     for (const std::string& feature : verify::features_of(problem)) ++features_[feature];
   }
@@ -75,6 +77,7 @@ class Verification {
 
  private:
   Device device_;
+  Config config_;  // empty: all that a kernel offers
   std::map<std::string, Count> counts_;
   std::map<std::string, std::int64_t> features_;
 };

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -59,8 +60,12 @@ struct RAPT_API Tensor {
 
   bool present() const { return dtype != DType::none; }
 
-  // A row-major tensor. Inputs may be const: rapt writes to `out` and `lse` only.
-  static Tensor dense(const void* data, DType dtype, std::initializer_list<std::int64_t> size);
+  // A row-major tensor of up to four axes. Inputs may be const: rapt writes to `out` and `lse`
+  // only.
+  static Tensor dense(const void* data, DType dtype, std::span<const std::int64_t> size);
+  static Tensor dense(const void* data, DType dtype, std::initializer_list<std::int64_t> size) {
+    return dense(data, dtype, std::span(size.begin(), size.size()));
+  }
 
   // The same memory with two axes exchanged: bhsd data is dense(p, t, {b, h, s, d}).transposed(1,
   // 2).
@@ -184,7 +189,7 @@ class RAPT_API Executor {
   virtual ~Executor();
   virtual std::int32_t concurrency() const = 0;
   // Calls body(context, index) once for each index below count, on any threads in any order, and
-  // returns when all are done.
+  // returns when all are done. The body never throws.
   virtual void parallel_for(std::int64_t count, void (*body)(void* context, std::int64_t index),
                             void* context) = 0;
 };
@@ -228,6 +233,8 @@ struct PlanOptions {
   Config config = {};            // values that replace the kernel's own
   Executor* executor = nullptr;  // CPU: null uses rapt's own threads; outlives the plan
 };
+
+inline constexpr std::size_t workspace_alignment = 64;  // bytes; a Buffer keeps it
 
 struct Launch {
   void* stream = nullptr;  // GPU: the stream; null is the default one

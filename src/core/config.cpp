@@ -1,7 +1,7 @@
-// The text form of a config, and estimates from counts of work.
+// The text form of a config.
 #include <algorithm>
 
-#include "src/core/kernel.hpp"
+#include "rapt/rapt.hpp"
 #include "src/core/text.hpp"
 
 namespace rapt {
@@ -34,17 +34,6 @@ std::string Config::to_string() const {
   for (const auto& [key, value] : values)
     result += text(result.empty() ? "" : ",", key, "=", value);
   return result;
-}
-
-Estimate estimate_from(double flops, double flops_per_second, double bytes, double bytes_per_second,
-                       double overhead) {
-  const double compute = flops_per_second > 0 ? flops / flops_per_second : 0;
-  const double memory = bytes_per_second > 0 ? bytes / bytes_per_second : 0;
-  const double work = std::max(compute, memory);
-  const std::string_view bound = overhead > work     ? "overhead"
-                                 : compute >= memory ? "compute"
-                                                     : "memory";
-  return {work + overhead, bound};
 }
 
 }  // namespace rapt

@@ -19,13 +19,16 @@ inline float to_float(float value) { return value; }
 inline float to_float(BF16 value) { return std::bit_cast<float>(std::uint32_t(value.bits) << 16); }
 
 inline float to_float(F16 value) {
-  // The exponent and mantissa moved into place are 2^112 too small, subnormals included; infinities
-  // and NaN need the largest exponent.
-  const std::uint32_t magnitude = std::uint32_t(value.bits & 0x7fff) << 13;
-  const std::uint32_t scaled =
-      std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
-  const std::uint32_t special = magnitude >= 0x0f800000u ? 0x7f800000u : 0u;
-  return std::bit_cast<float>(scaled | special | std::uint32_t(value.bits & 0x8000) << 16);
+  // Exponent and mantissa move into place and the bias is made up for. Subnormals are whole numbers
+  // of 2^-24: going through integers keeps them whatever the thread's flush-to-zero mode.
+  // Infinities and NaN need the largest exponent.
+  const std::uint32_t magnitude = value.bits & 0x7fffu;
+  const std::uint32_t normal = (magnitude << 13) + (112u << 23);
+  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(
+      static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24f);
+  std::uint32_t result = magnitude < 0x0400u ? subnormal : normal;
+  result |= magnitude >= 0x7c00u ? 0x7f800000u : 0u;
+  return std::bit_cast<float>(result | std::uint32_t(value.bits & 0x8000u) << 16);
 }
 
 // Rounding is to nearest, ties to even; NaN stays NaN.

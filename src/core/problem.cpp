@@ -58,8 +58,49 @@ ScoreTensor score_tensor(const Problem& p, const Tensor& tensor) {
 
 Window window_of(const Options& options) {
   Window window = options.window;
-  if (options.causal) window.right = std::min<std::int64_t>(window.right.value_or(0), 0);
+  if (options.causal && window.right.value_or(0) != 0) {
+    throw Error(ErrorCode::invalid_argument,
+                text("causal bounds the window's right side by 0, and window.right is ",
+                     *window.right, "; give one of them"));
+  }
+  if (options.causal) window.right = 0;
   return window;
+}
+
+// Options that would have no effect are mistakes.
+void check_options(const Problem& p, const Options& options) {
+  const auto superfluous = [](bool given, bool used, std::string_view what,
+                              std::string_view where) {
+    if (given && !used)
+      throw Error(ErrorCode::invalid_argument, text(what, " is given, but it belongs to ", where));
+  };
+  superfluous(options.max_q_len.has_value(), p.varlen, "max_q_len", "packed queries (q_starts)");
+  superfluous(options.max_kv_len.has_value(), p.varlen || p.paged(), "max_kv_len",
+              "packed or paged keys (kv_starts, page_table)");
+  superfluous(options.total_kv.has_value(), p.lengths && (!p.varlen || p.paged()), "total_kv",
+              "keys with lengths (kv_lengths) that are not packed");
+}
+
+// Batch, lengths, totals and page size.
+void read_sizes(const Arguments& a, const Options& options, Problem& p) {
+  const std::int64_t overflow = std::numeric_limits<std::int64_t>::max();  // refused by validate()
+  p.varlen = a.q_starts.present();
+  p.lengths = a.kv_lengths.present();
+  if (a.page_table.present()) {
+    p.page_size = a.k.size[1];
+    if (p.page_size < 1) {
+      throw Error(ErrorCode::invalid_argument, "k's pages hold 0 tokens; a page holds 1 or more");
+    }
+  }
+  check_options(p, options);
+  p.batch = p.varlen ? a.q_starts.size[0] - 1 : a.q.size[0];
+  p.q_len = options.max_q_len.value_or(a.q.size[1]);
+  const auto stored = p.paged() ? checked_product(a.page_table.size[1], p.page_size) : a.k.size[1];
+  p.kv_len = options.max_kv_len.value_or(stored.value_or(overflow));
+  const bool packed_keys = p.varlen && !p.paged();
+  p.total_q = p.varlen ? a.q.size[1] : checked_product(p.batch, p.q_len).value_or(overflow);
+  p.total_kv = packed_keys ? a.k.size[1] : checked_product(p.batch, p.kv_len).value_or(overflow);
+  p.total_kv = options.total_kv.value_or(p.total_kv);
 }
 
 std::int64_t alignment_of(const Arguments& a, const Problem& p) {
@@ -141,31 +182,11 @@ Problem Problem::of(const Arguments& a, const Options& options) {
   }
   Problem p;
   p.dtype = a.q.dtype;
-  p.varlen = a.q_starts.present();
-  p.lengths = a.kv_lengths.present();
-  if (a.page_table.present()) {
-    p.page_size = a.k.size[1];
-    if (p.page_size < 1)
-      throw Error(ErrorCode::invalid_argument, "k's pages hold 0 tokens; a page holds 1 or more");
-  }
   p.heads = a.q.size[2];
   p.kv_heads = a.k.size[2];
   p.qk_dim = a.q.size[3];
   p.v_dim = a.v.size[3];
-  p.batch = p.varlen ? a.q_starts.size[0] - 1 : a.q.size[0];
-  p.q_len = p.varlen ? options.max_q_len.value_or(a.q.size[1]) : a.q.size[1];
-  p.kv_len = a.k.size[1];
-  if (p.varlen) p.kv_len = options.max_kv_len.value_or(p.kv_len);
-  const std::int64_t overflow = std::numeric_limits<std::int64_t>::max();  // refused by validate()
-  if (p.paged())
-    p.kv_len = options.max_kv_len.value_or(
-        checked_product(a.page_table.size[1], p.page_size).value_or(overflow));
-
-  p.total_q = p.varlen ? a.q.size[1] : checked_product(p.batch, p.q_len).value_or(overflow);
-  const bool packed_keys = p.varlen && !p.paged();
-  p.total_kv = packed_keys ? a.k.size[1] : checked_product(p.batch, p.kv_len).value_or(overflow);
-  if (p.lengths && !packed_keys && options.total_kv) p.total_kv = *options.total_kv;
-
+  read_sizes(a, options, p);
   p.window = window_of(options);
   p.offset = options.offset;
   p.scale = options.scale.value_or(p.qk_dim > 0 ? default_scale(p.qk_dim) : 1);
@@ -196,8 +217,8 @@ double Problem::bytes() const {
   const double element = double(size_in_bytes(dtype)), dims = double(qk_dim + v_dim);
   const double queries = double(total_q) * double(heads) * dims * element;
   const double keys = visible_keys(*this) * double(kv_heads) * dims * element;
-  const double row_sums = lse ? 4.0 * double(total_q) * double(heads) : 0;
-  return queries + keys + row_sums + score_tensor_bytes(*this, bias) +
+  const double lse_bytes = lse ? 4.0 * double(total_q) * double(heads) : 0;
+  return queries + keys + lse_bytes + score_tensor_bytes(*this, bias) +
          score_tensor_bytes(*this, mask);
 }
 

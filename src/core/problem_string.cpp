@@ -187,7 +187,11 @@ class Draft {
          }},
         {"scale", [](Draft& d, Problem& p, std::string_view rest) { p.scale = d.real(rest); }},
         {"align",
-         [](Draft& d, Problem& p, std::string_view rest) { p.alignment = d.integer(rest); }},
+         [](Draft& d, Problem& p, std::string_view rest) {
+           p.alignment = d.integer(rest);
+           const bool power_of_two = p.alignment > 0 && (p.alignment & (p.alignment - 1)) == 0;
+           if (!power_of_two || p.alignment > 16) d.fault("an alignment is 1, 2, 4, 8 or 16 bytes");
+         }},
         {"page",
          [](Draft& d, Problem& p, std::string_view rest) {
            p.page_size = d.integer(rest);

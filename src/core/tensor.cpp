@@ -30,7 +30,7 @@ std::int64_t size_in_bytes(DType dtype) {
   return 0;
 }
 
-Tensor Tensor::dense(const void* data, DType dtype, std::initializer_list<std::int64_t> size) {
+Tensor Tensor::dense(const void* data, DType dtype, std::span<const std::int64_t> size) {
   if (size.size() > 4) {
     throw Error(ErrorCode::invalid_argument,
                 text("a tensor has ", size.size(), " axes; rapt's have at most 4"));

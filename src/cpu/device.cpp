@@ -11,6 +11,7 @@
 
 #include "src/core/environment.hpp"
 #include "src/core/text.hpp"
+#include "src/cpu/thread_pool.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -95,7 +96,8 @@ constexpr std::align_val_t alignment{64};
 
 // What exceeds the machine is refused here: the system would promise it, and fail at its first use.
 void* allocate(const Device& device, std::size_t bytes) {
-  const bool possible = double(bytes) <= device.nominal.memory_bytes;
+  const double limit = device.nominal.memory_bytes;  // 0: unknown
+  const bool possible = limit == 0 || double(bytes) <= limit;
   void* memory = possible ? ::operator new(bytes, alignment, std::nothrow) : nullptr;
   if (!memory)
     throw Error(ErrorCode::out_of_memory,
@@ -114,10 +116,10 @@ void wait(const Device&, void*) {}
 }  // namespace
 
 Device cpu_device(std::int32_t threads) {
-  if (threads < 0 || threads > 1024) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        text("a CPU device with ", threads, " threads was asked for; 1 to 1024 are possible"));
+  if (threads < 0 || threads > most_threads) {
+    throw Error(ErrorCode::invalid_argument,
+                text("a CPU device with ", threads, " threads was asked for; 1 to ", most_threads,
+                     " are possible"));
   }
   static const std::string name = processor_name(), features = processor_features();
   Device device;

@@ -239,8 +239,8 @@ std::optional<std::int64_t> workspace_size(const Problem& p, std::int64_t thread
 
 Support supports(const Problem& p, const Device& device) {
   const auto bytes = workspace_size(p, device.threads);
-  const double limit = device.nominal.memory_bytes;
-  if (bytes && double(*bytes) <= limit) return Support::yes();
+  const double limit = device.nominal.memory_bytes;  // 0: unknown
+  if (bytes && (limit == 0 || double(*bytes) <= limit)) return Support::yes();
   return Support::no(text("it would store ",
                           human_bytes(4.0 * double(p.total_q) * double(p.heads) * double(p.kv_len)),
                           " of scores; this machine has ", human_bytes(limit), " of memory"));
@@ -250,13 +250,16 @@ std::size_t workspace(const Task& task) {
   return static_cast<std::size_t>(workspace_size(task.problem, task.device.threads).value());
 }
 
-// It reaches about a sixth of the FMA rate; its score matrix crosses memory five times (written,
-// read and written again, read by the third pass, each f32).
+// It reaches about a tenth of the FMA rate; its score matrix crosses memory five times (written,
+// read and written again, read by the third pass, each f32). Blocks are all that threads can share.
 Estimate estimate(const Task& task) {
   const Problem& p = task.problem;
   const double pairs = p.flops() / (2.0 * double(p.qk_dim + p.v_dim));
-  return estimate_from(p.flops(), task.device.nominal.f32_flops / 6, p.bytes() + 5 * 4 * pairs,
-                       task.device.nominal.read_bandwidth, 5e-6);
+  const double blocks =
+      double(p.batch) * double(p.heads) * std::ceil(double(p.q_len) / rows_per_block);
+  const double busy = std::min(1.0, blocks / task.device.threads);
+  return estimate_from(p.flops(), busy * task.device.nominal.f32_flops / 10,
+                       p.bytes() + 5 * 4 * pairs, busy * task.device.nominal.read_bandwidth, 5e-6);
 }
 
 void run(const Task& task, const Arguments& arguments, const Launch& launch) {

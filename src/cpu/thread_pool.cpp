@@ -1,7 +1,7 @@
 #include "src/cpu/thread_pool.hpp"
 
+#include <exception>
 #include <map>
-#include <system_error>
 
 #include "src/core/text.hpp"
 
@@ -13,7 +13,7 @@ struct ThreadPool::Job {
   std::int64_t count;
   std::atomic<std::int64_t> next = 0;
 
-  void take_part() {
+  void take_part() noexcept {
     for (std::int64_t index = next++; index < count; index = next++) body(context, index);
   }
 };
@@ -22,7 +22,7 @@ ThreadPool::ThreadPool(std::int32_t threads) : threads_(threads) {
   workers_.reserve(static_cast<std::size_t>(threads - 1));
   try {
     for (std::int32_t i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     stop();
     throw Error(ErrorCode::out_of_memory,
                 text("the system gives ", workers_.size() + 1, " of ", threads,
@@ -80,20 +80,16 @@ void ThreadPool::parallel_for(std::int64_t count, void (*body)(void*, std::int64
   busy_ = false;
 }
 
-std::shared_ptr<Executor> shared_thread_pool(std::int32_t threads) {
-  if (threads < 1 || threads > 1024) {
-    throw Error(ErrorCode::invalid_argument,
-                text("the CPU device has ", threads, " threads; 1 to 1024 are possible"));
+Executor& shared_thread_pool(std::int32_t threads) {
+  if (threads < 1 || threads > most_threads) {
+    throw Error(ErrorCode::invalid_argument, text("the CPU device has ", threads, " threads; 1 to ",
+                                                  most_threads, " are possible"));
   }
   static std::mutex mutex;
-  static std::map<std::int32_t, std::weak_ptr<ThreadPool>> pools;
+  // Never destroyed: sleeping threads cost nothing, and nobody has to be the last one out.
+  static auto& pools = *new std::map<std::int32_t, ThreadPool>;
   const std::lock_guard lock(mutex);
-  std::shared_ptr<ThreadPool> pool = pools[threads].lock();
-  if (!pool) {
-    pool = std::make_shared<ThreadPool>(threads);
-    pools[threads] = pool;
-  }
-  return pool;
+  return pools.try_emplace(threads, threads).first->second;
 }
 
 }  // namespace rapt

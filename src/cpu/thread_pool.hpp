@@ -4,7 +4,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -42,7 +41,10 @@ class ThreadPool final : public Executor {
   std::vector<std::thread> workers_;
 };
 
-// The pool of that many threads (1 to 1024), shared by everyone who asks for it at the same time.
-std::shared_ptr<Executor> shared_thread_pool(std::int32_t threads);
+inline constexpr std::int32_t most_threads = 1024;
+
+// The pool of that many threads (1 to most_threads), made when it is first asked for and kept for
+// good.
+Executor& shared_thread_pool(std::int32_t threads);
 
 }  // namespace rapt

@@ -75,9 +75,25 @@ std::vector<Device> devices_here() {
   return result;
 }
 
+// Makes a device the thread's current one, and the previous one again at the end: the caller's own
+// CUDA code does not notice.
+class UseDevice {
+ public:
+  explicit UseDevice(const Device& device) {
+    require(cudaGetDevice(&previous_), "name the current device");
+    require(cudaSetDevice(device.index), text("use ", device.to_string()));
+  }
+  ~UseDevice() { static_cast<void>(cudaSetDevice(previous_)); }
+  UseDevice(const UseDevice&) = delete;
+  UseDevice& operator=(const UseDevice&) = delete;
+
+ private:
+  int previous_ = 0;
+};
+
 void* allocate(const Device& device, std::size_t bytes) {
+  const UseDevice current(device);
   void* memory = nullptr;
-  require(cudaSetDevice(device.index), text("use ", device.to_string()));
   require(cudaMalloc(&memory, bytes),
           text("allocate ", human_bytes(double(bytes)), " on ", device.to_string()));
   return memory;
@@ -85,15 +101,18 @@ void* allocate(const Device& device, std::size_t bytes) {
 
 void release(const Device&, void* memory) noexcept { cudaFree(memory); }
 
-void copy_to_device(const Device&, void* target, const void* source, std::size_t bytes) {
+void copy_to_device(const Device& device, void* target, const void* source, std::size_t bytes) {
+  const UseDevice current(device);
   require(cudaMemcpy(target, source, bytes, cudaMemcpyHostToDevice), "copy to the device");
 }
 
-void copy_to_host(const Device&, void* target, const void* source, std::size_t bytes) {
+void copy_to_host(const Device& device, void* target, const void* source, std::size_t bytes) {
+  const UseDevice current(device);
   require(cudaMemcpy(target, source, bytes, cudaMemcpyDeviceToHost), "copy to the host");
 }
 
-void wait(const Device&, void* stream) {
+void wait(const Device& device, void* stream) {
+  const UseDevice current(device);
   require(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "finish the work of a stream");
 }
 

@@ -88,7 +88,7 @@ std::int32_t rapt_tensor_dense(rapt_tensor* tensor, const void* data, std::int32
       sizes[axis] = size[axis];
       if (sizes[axis] < 0) fault("size[", axis, "] is ", sizes[axis], "; sizes are 0 or more");
     }
-    *tensor = tensor_to(rapt::Tensor::dense(data, type, {sizes[0], sizes[1], sizes[2], sizes[3]}));
+    *tensor = tensor_to(rapt::Tensor::dense(data, type, sizes));
   });
 }
 

@@ -1,8 +1,7 @@
 // An Executor that runs on threads lent through the C API.
 //
-// The callback is the caller's code, so nothing it does wrong may harm: an index that is out of
-// range is not passed on, one that was left out is reported, and an exception does not travel
-// through C frames.
+// The callback is the caller's code: an index that is out of range is not passed on, a wrong number
+// of calls is reported, and an exception does not travel through C frames.
 #pragma once
 
 #include "rapt/rapt.h"

@@ -122,9 +122,9 @@ void merge(const Partial& first, const Partial& second, const Partial& result,
   check_no_overlap("result.out", result.out);
   check_no_overlap("result.lse", result.lse);
   if (std::ranges::find(shape, 0) != shape.end()) return;
-  const auto executor = shared_thread_pool(device.threads);
+  Executor& executor = shared_thread_pool(device.threads);
   const auto [batch, seq, heads, dim] = shape;
-  parallel_for(*executor, batch * seq, [&, seq = seq, heads = heads](std::int64_t row) {
+  parallel_for(executor, batch * seq, [&, seq = seq, heads = heads](std::int64_t row) {
     for (std::int64_t head = 0; head < heads; ++head)
       merge_row(first, second, result, {row / seq, row % seq, head});
   });

@@ -12,8 +12,6 @@
 
 namespace rapt {
 
-constexpr std::uintptr_t workspace_alignment = 64;
-
 Executor::~Executor() = default;
 
 struct Plan::State {
@@ -21,10 +19,9 @@ struct Plan::State {
   Device device;
   const Kernel* kernel;
   Config config;
-  std::shared_ptr<Executor> own_executor;  // null if the caller lends one, or on a GPU
-  Executor* executor;
+  Executor* executor;  // rapt's own or the caller's; null on a GPU
   std::size_t workspace_bytes;
-  bool log, check;
+  bool log, check;  // check: index data on a GPU
 
   Task task() const { return {problem, device, config, executor}; }
 };
@@ -34,10 +31,10 @@ namespace {
 // The device as the plan will use it: with the caller's executor, as many threads as that has.
 Device device_for(const Device& device, const Executor* executor) {
   if (device.backend != Backend::cpu || !executor) return device;
-  if (executor->concurrency() < 1) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        text("the executor's concurrency is ", executor->concurrency(), "; it must be 1 or more"));
+  if (executor->concurrency() < 1 || executor->concurrency() > most_threads) {
+    throw Error(ErrorCode::invalid_argument,
+                text("the executor's concurrency is ", executor->concurrency(),
+                     "; it must be from 1 to ", most_threads));
   }
   return Device::cpu(executor->concurrency());
 }
@@ -67,14 +64,13 @@ Plan::Plan(const Problem& problem, const Device& device, const PlanOptions& opti
   Selection selection = select(problem, state->device, options.kernel, options.config);
   state->kernel = selection.kernel;
   state->config = std::move(selection.config);
-  state->executor = options.executor;
+  state->executor = device.backend == Backend::cpu ? options.executor : nullptr;
   if (device.backend == Backend::cpu && !options.executor) {
-    state->own_executor = shared_thread_pool(state->device.threads);
-    state->executor = state->own_executor.get();
+    state->executor = &shared_thread_pool(state->device.threads);
   }
   state->workspace_bytes = state->kernel->workspace(state->task());
   state->log = environment_flag("RAPT_LOG");
-  state->check = device.backend == Backend::cpu || environment_flag("RAPT_CHECK");
+  state->check = environment_flag("RAPT_CHECK");
   if (state->log) {
     log_line(text("plan '", problem.to_string(), "' on ", device.to_string(), ": ",
                   state->kernel->name, " (", selection.reason, "), about ",
@@ -94,7 +90,11 @@ void Plan::run(const Arguments& arguments, const Launch& launch) const {
   const State& state = *state_;
   match(state.problem, arguments);
   if (computes_nothing(state.problem)) return;
-  if (state.check) check(state.problem, arguments, state.device);
+  if (state.device.backend == Backend::cpu) {
+    check_index_data(state.problem, arguments);
+  } else if (state.check) {
+    check(state.problem, arguments, state.device);
+  }
   if (launch.workspace.size() < state.workspace_bytes) {
     throw Error(ErrorCode::invalid_argument,
                 text("the workspace has ", launch.workspace.size(), " bytes; ", state.kernel->name,

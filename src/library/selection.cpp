@@ -24,8 +24,12 @@ Candidate judge(const Kernel& kernel, const Problem& problem, const Device& devi
   return candidate;
 }
 
-// Values given by the caller replace the kernel's own; a key the kernel does not have is an error.
-Config overlay(const Kernel& kernel, Config config, const Config& given) {
+// The kernel's best guess with the caller's values in place of its own. The result must be one of
+// the kernel's candidates: those are what it was built for.
+Config configure(const Kernel& kernel, const Problem& problem, const Device& device,
+                 const Config& given) {
+  const std::vector<Config> candidates = kernel.configs(problem, device);
+  Config config = candidates.front();
   for (const auto& [key, value] : given.values) {
     const auto own =
         std::ranges::find(config.values, key, [](const auto& pair) { return pair.first; });
@@ -36,6 +40,14 @@ Config overlay(const Kernel& kernel, Config config, const Config& given) {
                config.values.empty() ? "it has none" : text("its config is ", config.to_string())));
     }
     own->second = value;
+  }
+  if (std::ranges::find(candidates, config) == candidates.end()) {
+    std::string known;
+    for (const Config& candidate : candidates) {
+      known += text(known.empty() ? "" : " or ", candidate.to_string());
+    }
+    throw Error(ErrorCode::invalid_argument, text(kernel.name, " cannot run with ",
+                                                  config.to_string(), "; it can with ", known));
   }
   return config;
 }
@@ -76,8 +88,7 @@ Selection select(const Problem& problem, const Device& device, std::string_view 
                   text("no kernel on ", device.to_string(), " takes '", problem.to_string(), "'",
                        refusals(problem, device)));
     }
-    return {kernel, overlay(*kernel, kernel->configs(problem, device).front(), config),
-            "least estimate"};
+    return {kernel, configure(*kernel, problem, device, config), "least estimate"};
   }
   const std::string reason = named.empty() ? "named by RAPT_KERNEL" : "named by the caller";
   const Kernel& kernel = find_kernel(wanted);
@@ -91,7 +102,7 @@ Selection select(const Problem& problem, const Device& device, std::string_view 
     throw Error(ErrorCode::unsupported, text(kernel.name, " (", reason, ") refuses '",
                                              problem.to_string(), "': ", support.refusal));
   }
-  return {&kernel, overlay(kernel, kernel.configs(problem, device).front(), config), reason};
+  return {&kernel, configure(kernel, problem, device, config), reason};
 }
 
 Explanation explain(const Problem& problem, const Device& device) {

@@ -22,6 +22,7 @@ enum class Verdict { passed, refused, failed };
 struct Outcome {
   Verdict verdict = Verdict::passed;
   std::string sentence;  // the refusal, or what is wrong
+  Config config;         // the one that failed, or the last
   double error = 0, bound = 0;
 };
 
@@ -32,10 +33,12 @@ class Case {
   Case(const Case&) = delete;
   Case& operator=(const Case&) = delete;
 
-  Outcome run(std::string_view kernel);
+  // With every config the kernel offers, or with the given one (null: all), up to the first
+  // failure.
+  Outcome run(std::string_view kernel, const Config* config = nullptr);
 
-  // A command line that repeats this case for that kernel.
-  std::string command(std::string_view kernel) const;
+  // A command line that repeats this case for that kernel and config.
+  std::string command(std::string_view kernel, const Config& config = {}) const;
 
  private:
   struct Result {
@@ -43,9 +46,11 @@ class Case {
     bool operator==(const Result&) const = default;
   };
 
+  Outcome run_config(std::string_view kernel, const Config& config);
   Result run_once(const Plan& plan, const Arguments& arguments);
+  // What is wrong with where it wrote, or nothing.
   std::string misplaced_write(const Result& result) const;
-  std::string differs_alone(std::string_view kernel, const Result& whole);
+  std::string differs_alone(const PlanOptions& options, const Result& whole);
 
   Problem problem_;
   Device device_;

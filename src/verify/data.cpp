@@ -133,8 +133,8 @@ Options options_of(const Problem& p) {
   options.softcap = p.softcap;
   options.batch_invariant = p.batch_invariant;
   options.tf32 = p.tf32;
-  options.max_q_len = p.q_len;
-  options.max_kv_len = p.kv_len;
+  if (p.varlen) options.max_q_len = p.q_len;
+  if (p.varlen || p.paged()) options.max_kv_len = p.kv_len;
   return options;
 }
 

@@ -101,7 +101,8 @@ void Filler::fill_lengths() {
   }
 }
 
-// Pages in random order; entries past a sequence's keys stay −1.
+// Pages in random order; entries past a sequence's keys stay −1. Hostile sequences may share the
+// pages they begin with, as prompts with a common prefix do.
 void Filler::fill_pages() {
   const Data::Owned& table = data_.tensors_.at("page_table");
   std::vector<std::int32_t> pages(static_cast<std::size_t>(data_.tensors_.at("k").tensor.size[0]));
@@ -114,7 +115,12 @@ void Filler::fill_pages() {
     const std::int64_t length =
         problem_.lengths ? image<std::int32_t>("kv_lengths")[i] : problem_.kv_len;
     auto* row = image<std::int32_t>("page_table") + i * table.tensor.stride[0];
-    for (std::int64_t j = 0; j * problem_.page_size < length; ++j) row[j] = pages[next++];
+    const auto* previous = row - table.tensor.stride[0];
+    bool shared = i > 0 && fill_ == Fill::hostile && random_.chance(0.4);
+    for (std::int64_t j = 0; j * problem_.page_size < length; ++j) {
+      shared = shared && previous[j] >= 0 && random_.chance(0.8);
+      row[j] = shared ? previous[j] : pages[next++];
+    }
   }
 }
 

@@ -186,7 +186,7 @@ Problem random_problem(std::uint64_t seed) {
   draw_scores(random, p);
   draw_layout(random, p);
   p.batch_invariant = random.chance(0.2);
-  p.tf32 = random.chance(0.1);
+  p.tf32 = p.dtype == DType::f32 && random.chance(0.2);
   p.validate();
   return p;
 }

@@ -1,5 +1,6 @@
 // The registry of a program that also has kernels which are wrong on purpose, each in one way: what
-// the conformance harness must find out. Linked before the library, this takes the place of
+// the conformance harness must find out. And a few sound ones that differ in estimate, refusal and
+// config, for selection. Linked before the library, this takes the place of
 // src/library/registry.cpp.
 #include "src/library/registry.hpp"
 
@@ -93,8 +94,44 @@ void depends_on_batch(const Task& task, const Arguments& arguments, const Launch
   if (task.problem.batch > 1) flip_last_bit(arguments);
 }
 
+// Within what a single element may be off, but not all of them together.
+void slightly_off(const Task& task, const Arguments& arguments, const Launch& launch) {
+  cpu_naive.run(task, arguments, launch);
+  auto* element = static_cast<float*>(arguments.out.data);
+  auto* end = reinterpret_cast<float*>(end_of(arguments.out));
+  for (; element != end; ++element) *element *= 1.00001f;
+}
+
+void writes_past_lse(const Task& task, const Arguments& arguments, const Launch& launch) {
+  cpu_naive.run(task, arguments, launch);
+  if (arguments.lse.present()) *end_of(arguments.lse) = std::byte{0};
+}
+
 void breaks_promise(const Task&, const Arguments&, const Launch&) {
   throw Error(ErrorCode::unsupported, "not today");
+}
+
+// Always the least estimate of those that say yes.
+Kernel cheapest() {
+  Kernel kernel = broken("cpu.cheapest", "naive, with the least estimate", cpu_naive.run);
+  kernel.by_name_only = false;
+  kernel.estimate = [](const Task&) { return Estimate{1e-9, "compute"}; };
+  kernel.configs = [](const Problem&, const Device&) {
+    return std::vector<Config>{Config::parse("tile=64,splits=1"), Config::parse("tile=32,splits=1"),
+                               Config::parse("tile=32,splits=2")};
+  };
+  return kernel;
+}
+
+// Would be cheaper still, but takes one query only.
+Kernel one_query() {
+  Kernel kernel = broken("cpu.one_query", "naive, for one query", cpu_naive.run);
+  kernel.by_name_only = false;
+  kernel.estimate = [](const Task&) { return Estimate{1e-10, "compute"}; };
+  kernel.supports = [](const Problem& problem, const Device&) {
+    return problem.q_len == 1 ? Support::yes() : Support::no("it takes one query a sequence");
+  };
+  return kernel;
 }
 
 }  // namespace
@@ -112,7 +149,11 @@ std::span<const Kernel* const> registered_kernels() {
       broken("cpu.changes_every_run", "every other run gives other bits", changes_every_run),
       broken("cpu.depends_on_threads", "one thread gives other bits", depends_on_threads),
       broken("cpu.depends_on_batch", "a batch gives other bits", depends_on_batch),
+      broken("cpu.slightly_off", "every element is off by 1e-5", slightly_off),
+      broken("cpu.writes_past_lse", "one byte past lse is written", writes_past_lse),
       broken("cpu.breaks_promise", "says yes, then throws", breaks_promise),
+      cheapest(),
+      one_query(),
   };
   static const std::vector<const Kernel*> list = [] {
     std::vector<const Kernel*> all = {&cpu_oracle, &cpu_naive};

@@ -92,7 +92,7 @@ CASES = {
     "window": (["--window", "2:1"], {"left": 2, "right": 1}),
     "left window": (["--window", "3:"], {"left": 3}),
     "right window": (["--window", ":2"], {"right": 2}),
-    "causal window": (["--causal", "--window", "2:5"], {"left": 2, "right": 0}),
+    "causal window": (["--causal", "--window", "2:"], {"left": 2, "right": 0}),
     "offset": (["--causal", "--offset", "0"], {"right": 0, "offset": 0}),
     "offset before the keys": (["--causal", "--offset", "-2"], {"right": 0, "offset": -2}),
     "scale": (["--scale", "0.25"], {"scale": 0.25}),

@@ -113,7 +113,7 @@ TEST(ConcurrentPlans, FailWithoutHarmToOthers) {
 }
 
 TEST(SharedPool, RunsNestedJobsOfManyCallers) {
-  const auto pool = shared_thread_pool(3);
+  Executor* pool = &shared_thread_pool(3);
   on_many_threads([&](int) {
     for (int time = 0; time < 20; ++time) {
       std::atomic<int> calls = 0;

@@ -130,9 +130,9 @@ TEST(ThreadPool, ServesManyCallersAtOnce) {
 }
 
 TEST(ThreadPool, IsSharedByThoseWhoWantAsManyThreads) {
-  const auto first = shared_thread_pool(3), second = shared_thread_pool(3);
+  const Executor *first = &shared_thread_pool(3), *second = &shared_thread_pool(3);
   EXPECT_EQ(first, second);
-  EXPECT_NE(first, shared_thread_pool(2));
+  EXPECT_NE(first, &shared_thread_pool(2));
 }
 
 TEST(Slots, BelongToOneThreadAtATime) {

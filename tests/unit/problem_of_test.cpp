@@ -114,9 +114,18 @@ TEST(ProblemOf, OptionsBecomeFields) {
             "b1 h2 q3 kv5 d4 f32 causal window2 offset-1 softcap20 scale0.125 batch-invariant "
             "tf32");
   EXPECT_TRUE(p.causal());
-  EXPECT_EQ(described(example.arguments, {.causal = true, .window = {.left = 2, .right = 9}}),
-            "b1 h2 q3 kv5 d4 f32 causal window2")
-      << "causal is the tighter bound";
+}
+
+TEST(ProblemOf, OptionsThatContradictOrHaveNoEffectAreRefused) {
+  const Example example("b1 h2 q3 kv5 d4 f32");
+  const auto refuses = [&](const Options& options, std::string_view part) {
+    return throws(ErrorCode::invalid_argument, part,
+                  [&] { Problem::of(example.arguments, options); });
+  };
+  EXPECT_TRUE(refuses({.causal = true, .window = {.left = 2, .right = 9}}, "window.right is 9"));
+  EXPECT_TRUE(refuses({.max_q_len = 3}, "max_q_len is given, but it belongs to packed queries"));
+  EXPECT_TRUE(refuses({.max_kv_len = 5}, "max_kv_len is given, but it belongs to packed or paged"));
+  EXPECT_TRUE(refuses({.total_kv = 5}, "total_kv is given, but it belongs to keys with lengths"));
 }
 
 double flops(std::string_view text) { return Problem::parse(text).flops(); }

@@ -198,20 +198,23 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Values, FaultyProblemString,
-    ::testing::Values(
-        Fault{"b-1 s8 d4", "batch is -1"}, Fault{"h0 s8 d4", "heads is 0"},
-        Fault{"h3/2 s8 d4", "3 heads cannot share 2 kv heads"},
-        Fault{"s-8 d4", "query length is -8"}, Fault{"s8 d0", "q·k dim is 0"},
-        Fault{"s8 d4/0", "v dim is 0"}, Fault{"s8 d4 scale0", "scale is 0"},
-        Fault{"s8 d4 scale-1", "scale is -1"}, Fault{"s8 d4 scale-inf", "scale is -inf"},
-        Fault{"s8 d4 softcap-2", "soft cap is -2"}, Fault{"s8 d4 window-1", "left bound is -1"},
-        Fault{"s8 d4 window:-1", "right bound is -1"}, Fault{"s8 d4 align3", "alignment is 3"},
-        Fault{"s8 d4 align0", "is 0 bytes"}, Fault{"s8 d4 align2", "power of two from 4"},
-        Fault{"s9223372036854775807 d4", "rapt's limit is 2^48"},
-        Fault{"b16777216 h16777216 s16777216 d4", "overflows 64 bits"},
-        Fault{"h2 s8 d4 q@8,-8,4", "q has a stride of -8"},
-        Fault{"h2 s8 d4 out@64,4,4", "out overlaps itself"},
-        Fault{"s8 d4 offset9223372036854775807", "either way"}));
+    ::testing::Values(Fault{"b-1 s8 d4", "batch is -1"}, Fault{"h0 s8 d4", "heads is 0"},
+                      Fault{"h3/2 s8 d4", "3 heads cannot share 2 kv heads"},
+                      Fault{"s-8 d4", "query length is -8"}, Fault{"s8 d0", "q·k dim is 0"},
+                      Fault{"s8 d4/0", "v dim is 0"}, Fault{"s8 d4 scale0", "scale is 0"},
+                      Fault{"s8 d4 scale-1", "scale is -1"},
+                      Fault{"s8 d4 scale-inf", "scale is -inf"},
+                      Fault{"s8 d4 softcap-2", "soft cap is -2"},
+                      Fault{"s8 d4 window-1", "left bound is -1"},
+                      Fault{"s8 d4 window:-1", "right bound is -1"},
+                      Fault{"s8 d4 align3", "an alignment is 1, 2, 4, 8 or 16"},
+                      Fault{"s8 d4 align64", "an alignment is 1, 2, 4, 8 or 16"},
+                      Fault{"s8 d4 align2", "power of two from 4"},
+                      Fault{"s9223372036854775807 d4", "rapt's limit is 2^48"},
+                      Fault{"b16777216 h16777216 s16777216 d4", "overflows 64 bits"},
+                      Fault{"h2 s8 d4 q@8,-8,4", "q has a stride of -8"},
+                      Fault{"h2 s8 d4 out@64,4,4", "out overlaps itself"},
+                      Fault{"s8 d4 offset9223372036854775807", "either way"}));
 
 }  // namespace
 }  // namespace rapt::test
