@@ -51,8 +51,8 @@ int bench(const SharedOptions& shared, const BenchOptions& options) {
   const Device device = shared.device();
   const BenchContext context = {device, roof_limits(device), command_line(shared, options)};
   fmt::print("{}, {} threads: {} f32, {} read\n", device.name, device.threads,
-             human_quantity(context.limits.f32_flops, "flop"),
-             human_quantity(context.limits.read_bandwidth, "B"));
+             human_quantity(context.limits.f32_flops, "flop/s"),
+             human_quantity(context.limits.read_bandwidth, "B/s"));
   fmt::print("{}", table_header());
 
   std::vector<Measurement> all;

@@ -16,24 +16,6 @@ struct ExplainOptions {
   bool json = false;
 };
 
-// The explanation with --kernel and --config taken into account: naming a kernel makes it the
-// choice or an error.
-Explanation explain_with(const Problem& problem, const SharedOptions& options) {
-  const Device device = options.device();
-  Explanation result = explain(problem, device);
-  if (options.kernel.empty() && options.config_text.empty()) return result;
-  const Plan plan(problem, device, options.plan_options());
-  if (!options.kernel.empty()) result.reason = "named by --kernel";
-  result.kernel = plan.kernel();
-  for (Candidate& candidate : result.candidates) {
-    candidate.chosen = candidate.kernel == plan.kernel();
-    if (!candidate.chosen) continue;
-    candidate.config = plan.config();
-    candidate.workspace_bytes = plan.workspace_bytes();
-  }
-  return result;
-}
-
 void print_json(const Explanation& explanation, const Problem& problem) {
   using Json = nlohmann::ordered_json;
   Json candidates = Json::array();
@@ -92,9 +74,13 @@ void print_table(const Explanation& explanation, const Problem& problem) {
 
 int run_explain(const ExplainOptions& options, const SharedOptions& shared) {
   const Problem problem = Problem::parse(fmt::format("{}", fmt::join(options.problem, " ")));
-  const Explanation explanation = explain_with(problem, shared);
+  const Explanation explanation = explain(problem, shared.device(), shared.plan_options());
+  const bool nobody = explanation.kernel.empty();
+  // What cannot be had as asked is an error; where nobody takes the problem, each says why first.
+  const bool asked = !shared.kernel.empty() || !shared.config_text.empty();
+  if (nobody && asked) throw Error(ErrorCode::unsupported, explanation.reason);
   options.json ? print_json(explanation, problem) : print_table(explanation, problem);
-  if (explanation.kernel.empty()) throw Error(ErrorCode::unsupported, explanation.reason);
+  if (nobody) throw Error(ErrorCode::unsupported, explanation.reason);
   return success;
 }
 

@@ -209,11 +209,17 @@ struct KernelInfo {
 };
 RAPT_API std::vector<KernelInfo> kernels();
 
+struct PlanOptions {
+  std::string_view kernel = {};  // empty: RAPT_KERNEL, else the choice
+  Config config = {};            // values that replace the kernel's own
+  Executor* executor = nullptr;  // CPU: null uses rapt's own threads; outlives the plan
+};
+
 struct Candidate {
   std::string_view kernel;
   bool chosen = false;
   std::string refusal;     // empty: the kernel takes the problem
-  Config config;           // its best guess
+  Config config;           // its best guess; of the choice, what it would run with
   double seconds = 0;      // estimate
   std::string_view bound;  // what the estimate is bound by: compute, memory, overhead
   std::size_t workspace_bytes = 0;
@@ -226,13 +232,10 @@ struct RAPT_API Explanation {
   std::string reason;
   std::string to_string() const;
 };
-RAPT_API Explanation explain(const Problem& problem, const Device& device);
-
-struct PlanOptions {
-  std::string_view kernel = {};  // empty: RAPT_KERNEL, else the choice
-  Config config = {};            // values that replace the kernel's own
-  Executor* executor = nullptr;  // CPU: null uses rapt's own threads; outlives the plan
-};
+// `options` as for a Plan: naming a kernel makes it the choice, or leaves none and gives the
+// reason.
+RAPT_API Explanation explain(const Problem& problem, const Device& device,
+                             const PlanOptions& options = {});
 
 inline constexpr std::size_t workspace_alignment = 64;  // bytes; a Buffer keeps it
 

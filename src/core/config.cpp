@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "rapt/rapt.hpp"
+#include "src/core/fault.hpp"
 #include "src/core/text.hpp"
 
 namespace rapt {
@@ -16,13 +17,11 @@ Config Config::parse(std::string_view text) {
                            ? std::nullopt
                            : parse_number<std::int64_t>(item.substr(equals + 1));
     if (!value || equals == 0) {
-      throw Error(ErrorCode::invalid_argument,
-                  rapt::text("cannot read '", item,
-                             "' of the config; it is written key=number,key=number"));
+      fault("cannot read '", item, "' of the config; it is written key=number,key=number");
     }
     const std::string key(item.substr(0, equals));
     if (std::ranges::any_of(config.values, [&](const auto& pair) { return pair.first == key; })) {
-      throw Error(ErrorCode::invalid_argument, rapt::text("the config gives '", key, "' twice"));
+      fault("the config gives '", key, "' twice");
     }
     config.values.emplace_back(key, *value);
   }

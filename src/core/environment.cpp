@@ -1,4 +1,5 @@
 #include "src/core/environment.hpp"
+#include "src/core/fault.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -23,8 +24,7 @@ std::optional<std::int32_t> environment_threads() {
   if (value.empty()) return std::nullopt;
   const auto threads = parse_number<std::int32_t>(value);
   if (!threads || *threads < 1 || *threads > 1024) {
-    throw Error(ErrorCode::invalid_argument,
-                text("RAPT_THREADS is '", value, "'; it must be a whole number from 1 to 1024"));
+    fault("RAPT_THREADS is '", value, "'; it must be a whole number from 1 to 1024");
   }
   return threads;
 }

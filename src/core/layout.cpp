@@ -41,8 +41,10 @@ Shape score_shape(const Problem& p, const ScoreTensor& tensor) {
   return shape;
 }
 
+bool is_empty(const Shape& shape) { return std::ranges::find(shape, 0) != shape.end(); }
+
 Problem::Strides without_idle_axes(Problem::Strides strides, const Shape& shape) {
-  const bool empty = std::ranges::find(shape, 0) != shape.end();
+  const bool empty = is_empty(shape);
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
     if (empty || shape[axis] == 1) strides[axis] = 0;
   }
@@ -90,7 +92,7 @@ std::optional<std::int64_t> checked_product(std::int64_t a, std::int64_t b) {
 
 std::optional<std::int64_t> extent(const Shape& shape, const Problem::Strides& strides,
                                    std::int64_t element_bytes) {
-  if (std::ranges::find(shape, 0) != shape.end()) return 0;
+  if (is_empty(shape)) return 0;
   std::int64_t elements = shape[3];
   for (std::size_t axis = 0; axis < 3; ++axis) {
     const auto reach = checked_product(shape[axis] - 1, strides[axis]);
@@ -101,7 +103,7 @@ std::optional<std::int64_t> extent(const Shape& shape, const Problem::Strides& s
 }
 
 bool overlaps_itself(const Shape& shape, const Problem::Strides& strides) {
-  if (std::ranges::any_of(shape, [](std::int64_t size) { return size == 0; })) return false;
+  if (is_empty(shape)) return false;
   std::array<std::size_t, 3> order = {0, 1, 2};
   std::ranges::sort(order, {}, [&](std::size_t axis) { return strides[axis]; });
   std::int64_t covered = shape[3];

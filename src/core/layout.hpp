@@ -24,6 +24,8 @@ Shape out_shape(const Problem& problem);
 Shape lse_shape(const Problem& problem);                               // (batch, head, seq, 1)
 Shape score_shape(const Problem& problem, const ScoreTensor& tensor);  // 1 where broadcast
 
+bool is_empty(const Shape& shape);  // no elements: some axis has size 0
+
 // Strides in elements; 0 for axes of size 1 and all over an empty tensor, so that equal problems
 // compare equal.
 Problem::Strides without_idle_axes(Problem::Strides strides, const Shape& shape);

@@ -2,26 +2,17 @@
 
 #include <algorithm>
 
+#include "src/core/fault.hpp"
 #include "src/core/layout.hpp"
-#include "src/core/text.hpp"
 
 namespace rapt {
 namespace {
-
-template <class... Parts>
-[[noreturn]] void fault(const Parts&... parts) {
-  throw Error(ErrorCode::invalid_argument, text(parts...));
-}
 
 using AxisNames = std::array<std::string_view, 4>;
 constexpr AxisNames qkv_axes = {"batch", "seq", "head", "dim"};
 constexpr AxisNames page_axes = {"page", "slot", "head", "dim"};
 constexpr AxisNames lse_axes = {"batch", "head", "seq", "last"};
 constexpr AxisNames score_axes = {"batch", "head", "q", "kv"};
-
-bool empty(const Shape& shape) {
-  return std::ranges::any_of(shape, [](std::int64_t size) { return size == 0; });
-}
 
 // One tensor against the type, sizes and strides it must have.
 class Expected {
@@ -43,7 +34,7 @@ class Expected {
   }
 
   void strides(const Shape& shape, const Problem::Strides& strides, const AxisNames& axes) const {
-    if (empty(shape)) return;
+    if (is_empty(shape)) return;
     for (std::size_t axis = 0; axis < 3; ++axis) {
       if (shape[axis] > 1 && tensor_.stride[axis] != strides[axis]) {
         fault(name_, "'s ", axes[axis], " axis has stride ", tensor_.stride[axis],
@@ -61,7 +52,7 @@ class Expected {
   }
 
   void pointer(const Shape& shape, std::int64_t alignment) const {
-    if (empty(shape)) return;
+    if (is_empty(shape)) return;
     if (tensor_.data == nullptr) fault(name_, "'s data is null but it has elements");
     const auto address = reinterpret_cast<std::uintptr_t>(tensor_.data);
     if (address % static_cast<std::uintptr_t>(alignment) != 0) {
@@ -169,7 +160,7 @@ void match_results(const Problem& p, const Arguments& a) {
   } else if (a.lse.present()) {
     fault("lse is given but the problem has none");
   }
-  if (empty(out_shape(p))) return;
+  if (is_empty(out_shape(p))) return;
   for (const auto& [name, tensor] :
        {std::pair{"q", &a.q}, std::pair{"k", &a.k}, std::pair{"v", &a.v}}) {
     if (tensor->data == a.out.data)
@@ -235,7 +226,7 @@ void check_pages(const Problem& p, const Arguments& a) {
 
 // The strides of an empty tensor mean nothing.
 bool is_broadcast(const Tensor& tensor, std::size_t axis) {
-  return tensor.size[axis] == 1 || (tensor.stride[axis] == 0 && !empty(tensor.size));
+  return tensor.size[axis] == 1 || (tensor.stride[axis] == 0 && !is_empty(tensor.size));
 }
 
 void match(const Problem& p, const Arguments& a) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "src/core/fault.hpp"
 #include "src/core/layout.hpp"
 #include "src/core/match.hpp"
 #include "src/core/text.hpp"
@@ -14,16 +15,13 @@ namespace {
 
 void check_sizes(const Tensor& tensor, std::string_view name) {
   for (const std::int64_t size : tensor.size) {
-    if (size < 0)
-      throw Error(ErrorCode::invalid_argument,
-                  text(name, " has an axis of size ", size, "; sizes are 0 or more"));
+    if (size < 0) fault(name, " has an axis of size ", size, "; sizes are 0 or more");
   }
 }
 
 void require(const Tensor& tensor, std::string_view name) {
   if (!tensor.present()) {
-    throw Error(ErrorCode::invalid_argument,
-                text(name, " is missing; attention needs q, k, v and out"));
+    fault(name, " is missing; attention needs q, k, v and out");
   }
   check_sizes(tensor, name);
 }
@@ -59,9 +57,8 @@ ScoreTensor score_tensor(const Problem& p, const Tensor& tensor) {
 Window window_of(const Options& options) {
   Window window = options.window;
   if (options.causal && window.right.value_or(0) != 0) {
-    throw Error(ErrorCode::invalid_argument,
-                text("causal bounds the window's right side by 0, and window.right is ",
-                     *window.right, "; give one of them"));
+    fault("causal bounds the window's right side by 0, and window.right is ", *window.right,
+          "; give one of them");
   }
   if (options.causal) window.right = 0;
   return window;
@@ -71,8 +68,7 @@ Window window_of(const Options& options) {
 void check_options(const Problem& p, const Options& options) {
   const auto superfluous = [](bool given, bool used, std::string_view what,
                               std::string_view where) {
-    if (given && !used)
-      throw Error(ErrorCode::invalid_argument, text(what, " is given, but it belongs to ", where));
+    if (given && !used) fault(what, " is given, but it belongs to ", where);
   };
   superfluous(options.max_q_len.has_value(), p.varlen, "max_q_len", "packed queries (q_starts)");
   superfluous(options.max_kv_len.has_value(), p.varlen || p.paged(), "max_kv_len",
@@ -89,7 +85,7 @@ void read_sizes(const Arguments& a, const Options& options, Problem& p) {
   if (a.page_table.present()) {
     p.page_size = a.k.size[1];
     if (p.page_size < 1) {
-      throw Error(ErrorCode::invalid_argument, "k's pages hold 0 tokens; a page holds 1 or more");
+      fault("k's pages hold 0 tokens; a page holds 1 or more");
     }
   }
   check_options(p, options);
@@ -109,9 +105,8 @@ std::int64_t alignment_of(const Arguments& a, const Problem& p) {
                                      std::pair{"v", &a.v}, std::pair{"out", &a.out}}) {
     const auto address = reinterpret_cast<std::uintptr_t>(tensor->data);
     if (address % static_cast<std::uintptr_t>(size_in_bytes(p.dtype)) != 0) {
-      throw Error(ErrorCode::invalid_argument,
-                  text(name, "'s address is not aligned to its element size of ",
-                       size_in_bytes(p.dtype), " bytes"));
+      fault(name, "'s address is not aligned to its element size of ", size_in_bytes(p.dtype),
+            " bytes");
     }
     bits |= address;
   }
@@ -176,9 +171,8 @@ Problem Problem::of(const Arguments& a, const Options& options) {
   check_sizes(a.q_starts, "q_starts");
   check_sizes(a.page_table, "page_table");
   if (!size_in_bytes(a.q.dtype)) {
-    throw Error(ErrorCode::invalid_argument,
-                text("q's element type is ", static_cast<std::int32_t>(a.q.dtype),
-                     "; it must be f32, f16 or bf16"));
+    fault("q's element type is ", static_cast<std::int32_t>(a.q.dtype),
+          "; it must be f32, f16 or bf16");
   }
   Problem p;
   p.dtype = a.q.dtype;

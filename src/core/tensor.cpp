@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "rapt/rapt.hpp"
+#include "src/core/fault.hpp"
 #include "src/core/text.hpp"
 
 namespace rapt {
@@ -32,8 +33,7 @@ std::int64_t size_in_bytes(DType dtype) {
 
 Tensor Tensor::dense(const void* data, DType dtype, std::span<const std::int64_t> size) {
   if (size.size() > 4) {
-    throw Error(ErrorCode::invalid_argument,
-                text("a tensor has ", size.size(), " axes; rapt's have at most 4"));
+    fault("a tensor has ", size.size(), " axes; rapt's have at most 4");
   }
   Tensor tensor{const_cast<void*>(data), dtype, {1, 1, 1, 1}, {}};
   std::ranges::copy(size, tensor.size.begin());
@@ -41,8 +41,7 @@ Tensor Tensor::dense(const void* data, DType dtype, std::span<const std::int64_t
   for (std::size_t axis = 4; axis-- > 0;) {
     tensor.stride[axis] = stride;
     if (__builtin_mul_overflow(stride, std::max<std::int64_t>(tensor.size[axis], 1), &stride)) {
-      throw Error(ErrorCode::invalid_argument,
-                  text("the size of a tensor overflows 64 bits at axis ", axis));
+      fault("the size of a tensor overflows 64 bits at axis ", axis);
     }
   }
   return tensor;
@@ -50,8 +49,7 @@ Tensor Tensor::dense(const void* data, DType dtype, std::span<const std::int64_t
 
 Tensor Tensor::transposed(int axis, int other) const {
   if (axis < 0 || axis > 3 || other < 0 || other > 3) {
-    throw Error(ErrorCode::invalid_argument, text("cannot exchange axes ", axis, " and ", other,
-                                                  ": a tensor's axes are 0 to 3"));
+    fault("cannot exchange axes ", axis, " and ", other, ": a tensor's axes are 0 to 3");
   }
   Tensor result = *this;
   std::swap(result.size[static_cast<std::size_t>(axis)],

@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/core/fault.hpp"
 #include "src/core/layout.hpp"
-#include "src/core/text.hpp"
 
 namespace rapt {
 namespace {
 
 // Sizes, positions and bounds stay below this, so that sums of a few of them cannot overflow.
 constexpr std::int64_t largest = std::int64_t{1} << 48;
-
-template <class... Parts>
-[[noreturn]] void fault(const Parts&... parts) {
-  throw Error(ErrorCode::invalid_argument, text(parts...));
-}
 
 void check_size(std::string_view what, std::int64_t value, std::int64_t least) {
   if (value < least) fault(what, " is ", value, "; it must be ", least, " or more");

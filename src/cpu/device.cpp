@@ -10,6 +10,7 @@
 #include <new>
 
 #include "src/core/environment.hpp"
+#include "src/core/fault.hpp"
 #include "src/core/text.hpp"
 #include "src/cpu/thread_pool.hpp"
 
@@ -117,9 +118,8 @@ void wait(const Device&, void*) {}
 
 Device cpu_device(std::int32_t threads) {
   if (threads < 0 || threads > most_threads) {
-    throw Error(ErrorCode::invalid_argument,
-                text("a CPU device with ", threads, " threads was asked for; 1 to ", most_threads,
-                     " are possible"));
+    fault("a CPU device with ", threads, " threads was asked for; 1 to ", most_threads,
+          " are possible");
   }
   static const std::string name = processor_name(), features = processor_features();
   Device device;

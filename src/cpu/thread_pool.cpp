@@ -3,6 +3,7 @@
 #include <exception>
 #include <map>
 
+#include "src/core/fault.hpp"
 #include "src/core/text.hpp"
 
 namespace rapt {
@@ -82,8 +83,7 @@ void ThreadPool::parallel_for(std::int64_t count, void (*body)(void*, std::int64
 
 Executor& shared_thread_pool(std::int32_t threads) {
   if (threads < 1 || threads > most_threads) {
-    throw Error(ErrorCode::invalid_argument, text("the CPU device has ", threads, " threads; 1 to ",
-                                                  most_threads, " are possible"));
+    fault("the CPU device has ", threads, " threads; 1 to ", most_threads, " are possible");
   }
   static std::mutex mutex;
   // Never destroyed: sleeping threads cost nothing, and nobody has to be the last one out.

@@ -72,6 +72,7 @@ const Item& item_at(const std::vector<Item>& items, std::int32_t index, std::str
 }  // namespace rapt::c
 
 using namespace rapt::c;
+using rapt::fault;
 
 const char* rapt_version(void) { return rapt::version().data(); }
 

@@ -8,7 +8,7 @@
 
 #include "rapt/rapt.h"
 #include "rapt/rapt.hpp"
-#include "src/core/text.hpp"
+#include "src/core/fault.hpp"
 
 namespace rapt::c {
 
@@ -24,11 +24,6 @@ std::int32_t guarded(Function&& function) noexcept {
   } catch (...) {
     return status_of_current_exception();
   }
-}
-
-template <class... Parts>
-[[noreturn]] void fault(const Parts&... parts) {
-  throw Error(ErrorCode::invalid_argument, text(parts...));
 }
 
 // Throws if a pointer that is needed is null or not aligned for its type.

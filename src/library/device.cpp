@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/core/fault.hpp"
 #include "src/core/text.hpp"
 #include "src/cpu/device.hpp"
 #include "src/library/registry.hpp"
@@ -44,8 +45,7 @@ Device Device::parse(std::string_view text) {
   if (index && backend == "cuda") return cuda(*index);
   if (index && backend == "hip") return hip(*index);
   if (index && backend == "emu") return numbered_device(Backend::emu, *index);
-  throw Error(ErrorCode::invalid_argument,
-              rapt::text("'", text, "' is not a device; write cpu, cuda:0 or hip:0"));
+  fault("'", text, "' is not a device; write cpu, cuda:0 or hip:0");
 }
 
 std::string Device::to_string() const {
@@ -86,16 +86,14 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
 
 void Buffer::copy_from_host(const void* source, std::size_t bytes) {
   if (bytes > size_) {
-    throw Error(ErrorCode::invalid_argument,
-                text("cannot copy ", bytes, " bytes into a buffer of ", size_));
+    fault("cannot copy ", bytes, " bytes into a buffer of ", size_);
   }
   if (bytes > 0) find_backend(device_.backend).copy_to_device(device_, data_, source, bytes);
 }
 
 void Buffer::copy_to_host(void* target, std::size_t bytes) const {
   if (bytes > size_) {
-    throw Error(ErrorCode::invalid_argument,
-                text("cannot copy ", bytes, " bytes out of a buffer of ", size_));
+    fault("cannot copy ", bytes, " bytes out of a buffer of ", size_);
   }
   if (bytes > 0) find_backend(device_.backend).copy_to_host(device_, target, data_, bytes);
 }

@@ -121,7 +121,7 @@ void merge(const Partial& first, const Partial& second, const Partial& result,
   check_partial("result", result, shape);
   check_no_overlap("result.out", result.out);
   check_no_overlap("result.lse", result.lse);
-  if (std::ranges::find(shape, 0) != shape.end()) return;
+  if (is_empty(shape)) return;
   Executor& executor = shared_thread_pool(device.threads);
   const auto [batch, seq, heads, dim] = shape;
   parallel_for(executor, batch * seq, [&, seq = seq, heads = heads](std::int64_t row) {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "src/core/environment.hpp"
+#include "src/core/fault.hpp"
 #include "src/core/layout.hpp"
 #include "src/core/match.hpp"
 #include "src/core/text.hpp"
@@ -32,9 +33,8 @@ namespace {
 Device device_for(const Device& device, const Executor* executor) {
   if (device.backend != Backend::cpu || !executor) return device;
   if (executor->concurrency() < 1 || executor->concurrency() > most_threads) {
-    throw Error(ErrorCode::invalid_argument,
-                text("the executor's concurrency is ", executor->concurrency(),
-                     "; it must be from 1 to ", most_threads));
+    fault("the executor's concurrency is ", executor->concurrency(), "; it must be from 1 to ",
+          most_threads);
   }
   return Device::cpu(executor->concurrency());
 }
@@ -96,14 +96,12 @@ void Plan::run(const Arguments& arguments, const Launch& launch) const {
     check(state.problem, arguments, state.device);
   }
   if (launch.workspace.size() < state.workspace_bytes) {
-    throw Error(ErrorCode::invalid_argument,
-                text("the workspace has ", launch.workspace.size(), " bytes; ", state.kernel->name,
-                     " needs ", state.workspace_bytes, " (Plan::workspace_bytes())"));
+    fault("the workspace has ", launch.workspace.size(), " bytes; ", state.kernel->name, " needs ",
+          state.workspace_bytes, " (Plan::workspace_bytes())");
   }
   if (state.workspace_bytes > 0 &&
       reinterpret_cast<std::uintptr_t>(launch.workspace.data()) % workspace_alignment != 0) {
-    throw Error(ErrorCode::invalid_argument, text("the workspace is not aligned to ",
-                                                  workspace_alignment, " bytes; rapt::Buffer is"));
+    fault("the workspace is not aligned to ", workspace_alignment, " bytes; rapt::Buffer is");
   }
   const auto start = std::chrono::steady_clock::now();
   state.kernel->run(state.task(), arguments, launch);

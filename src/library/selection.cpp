@@ -3,19 +3,23 @@
 #include <algorithm>
 
 #include "src/core/environment.hpp"
+#include "src/core/fault.hpp"
 #include "src/core/text.hpp"
 #include "src/library/registry.hpp"
 
 namespace rapt {
 namespace {
 
-Candidate judge(const Kernel& kernel, const Problem& problem, const Device& device) {
+// `chosen`: the config of a kernel that is chosen already; null: its best guess.
+Candidate judge(const Kernel& kernel, const Problem& problem, const Device& device,
+                const Config* chosen = nullptr) {
   Candidate candidate;
   candidate.kernel = kernel.name;
   const Support support = kernel.supports(problem, device);
   candidate.refusal = support.refusal;
   if (!support) return candidate;
-  candidate.config = kernel.configs(problem, device).front();
+  candidate.chosen = chosen != nullptr;
+  candidate.config = chosen ? *chosen : kernel.configs(problem, device).front();
   const Task task = {problem, device, candidate.config, nullptr};
   const Estimate estimate = kernel.estimate(task);
   candidate.seconds = estimate.seconds;
@@ -34,10 +38,8 @@ Config configure(const Kernel& kernel, const Problem& problem, const Device& dev
     const auto own =
         std::ranges::find(config.values, key, [](const auto& pair) { return pair.first; });
     if (own == config.values.end()) {
-      throw Error(
-          ErrorCode::invalid_argument,
-          text(kernel.name, " has no config key '", key, "'; ",
-               config.values.empty() ? "it has none" : text("its config is ", config.to_string())));
+      fault(kernel.name, " has no config key '", key, "'; ",
+            config.values.empty() ? "it has none" : text("its config is ", config.to_string()));
     }
     own->second = value;
   }
@@ -46,8 +48,7 @@ Config configure(const Kernel& kernel, const Problem& problem, const Device& dev
     for (const Config& candidate : candidates) {
       known += text(known.empty() ? "" : " or ", candidate.to_string());
     }
-    throw Error(ErrorCode::invalid_argument, text(kernel.name, " cannot run with ",
-                                                  config.to_string(), "; it can with ", known));
+    fault(kernel.name, " cannot run with ", config.to_string(), "; it can with ", known);
   }
   return config;
 }
@@ -105,23 +106,24 @@ Selection select(const Problem& problem, const Device& device, std::string_view 
   return {&kernel, configure(kernel, problem, device, config), reason};
 }
 
-Explanation explain(const Problem& problem, const Device& device) {
+Explanation explain(const Problem& problem, const Device& device, const PlanOptions& options) {
   problem.validate();
   Explanation result;
   result.problem = problem.to_string();
   result.device = device.to_string();
+  std::optional<Selection> selection;
   try {
-    const Selection selection = select(problem, device, {}, {});
-    result.kernel = selection.kernel->name;
-    result.reason = selection.reason;
+    selection = select(problem, device, options.kernel, options.config);
+    result.kernel = selection->kernel->name;
+    result.reason = selection->reason;
   } catch (const Error& error) {
     result.reason = error.what();
   }
   for (const Kernel* kernel : registered_kernels()) {
     if (kernel->backend != device.backend) continue;
-    Candidate candidate = judge(*kernel, problem, device);
-    candidate.chosen = kernel->name == result.kernel;
-    result.candidates.push_back(std::move(candidate));
+    const bool chosen = selection && selection->kernel == kernel;
+    result.candidates.push_back(
+        judge(*kernel, problem, device, chosen ? &selection->config : nullptr));
   }
   return result;
 }

@@ -132,7 +132,7 @@ Outcome Case::run(std::string_view kernel, const Config* config) {
   if (config) return run_config(kernel, *config);
   Outcome worst;
   for (const Config& candidate : registered.configs(problem_, device_)) {
-    const Outcome outcome = run_config(kernel, candidate);
+    Outcome outcome = run_config(kernel, candidate);
     if (outcome.verdict == Verdict::failed) return outcome;
     if (outcome.error >= worst.error) worst = outcome;
   }

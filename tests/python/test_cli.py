@@ -131,7 +131,7 @@ def test_explain_takes_a_problem_in_several_words(rapt):
 
 def test_naming_a_kernel_makes_it_the_choice(rapt):
     by_option = json.loads(rapt.ok("explain", PROBLEM, "--json", "--kernel", "cpu.oracle"))
-    assert (by_option["kernel"], by_option["reason"]) == ("cpu.oracle", "named by --kernel")
+    assert (by_option["kernel"], by_option["reason"]) == ("cpu.oracle", "named by the caller")
     by_environment = json.loads(rapt.ok("explain", PROBLEM, "--json", RAPT_KERNEL="cpu.oracle"))
     assert by_environment["kernel"] == "cpu.oracle"
     assert "RAPT_KERNEL" in by_environment["reason"]
