@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "rapt/rapt.hpp"
 
@@ -16,6 +17,9 @@ enum class Layout { bshd, bhsd };
 // part of a problem; `many_pages` stands for it.
 using Shape = std::array<std::int64_t, 4>;
 inline constexpr std::int64_t many_pages = 2;
+
+// How the axes of a bias or mask are written, in order.
+inline constexpr std::string_view score_axis_letters = "bhqk";
 
 Shape q_shape(const Problem& problem);
 Shape k_shape(const Problem& problem, std::int64_t pages = many_pages);

@@ -1,0 +1,115 @@
+"""`rapt bench`: its table, its JSON and its CSV. What the times are is nobody's business here."""
+
+import csv
+import json
+
+import pytest
+from command_line import Rapt
+
+FIELDS = [
+    "problem", "device", "kernel", "config", "chosen", "status", "seconds", "seconds_min", "samples",
+    "flops", "bytes", "gflops", "gbps", "roof_seconds", "roof_fraction", "bound", "intensity",
+    "workspace_bytes", "error", "error_bound", "speedup",
+]  # fmt: skip
+SMALL = "b1 h2 s33 d16 f32 causal"
+TOO_LARGE = "b1 h64 s4000000 d64 f32"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def rapt(program, cache):
+    return Rapt(program, cache)
+
+
+@pytest.fixture(scope="module")
+def files(rapt, tmp_path_factory):
+    """One run over a problem that every kernel takes and one that none does."""
+    folder = tmp_path_factory.mktemp("bench")
+    table = rapt.ok(
+        "bench", SMALL, TOO_LARGE, "--seconds", "0",
+        "--json", folder / "rows.json", "--csv", folder / "rows.csv",
+    )  # fmt: skip
+    return table, json.loads((folder / "rows.json").read_text()), folder / "rows.csv"
+
+
+def test_json_says_where_it_comes_from(files):
+    _, report, _ = files
+    assert list(report) == ["schema", "rapt", "date", "command", "devices", "rows"]
+    assert report["schema"] == 1
+    assert report["command"] == f'rapt bench "{SMALL}" "{TOO_LARGE}" --seconds 0'
+    (device,) = report["devices"]
+    assert device["backend"] == "cpu"
+    assert device["f32_flops"] > 0 and device["read_bandwidth"] > 0
+
+
+def test_a_row_has_every_field_and_they_agree(files):
+    _, report, _ = files
+    row = report["rows"][0]
+    assert list(row) == FIELDS
+    assert (row["problem"], row["kernel"], row["status"]) == (SMALL, "cpu.naive", "ok")
+    assert row["chosen"] is True
+    assert row["flops"] == 2 * 2 * 16 * 2 * (33 * 34 / 2)
+    assert row["bytes"] == 4 * 33 * 2 * 16 * 4
+    assert row["intensity"] == pytest.approx(row["flops"] / row["bytes"])
+    assert row["gflops"] == pytest.approx(row["flops"] / row["seconds"] * 1e-9)
+    assert row["roof_fraction"] == pytest.approx(row["roof_seconds"] / row["seconds"])
+    assert 0 < row["seconds_min"] <= row["seconds"]
+    assert 0 < row["error"] < row["error_bound"]
+    assert row["workspace_bytes"] >= 33 * 33 * 2 * 4
+    assert row["speedup"] == 1
+
+
+def test_a_refusal_is_a_row_without_times(files):
+    table, report, _ = files
+    row = report["rows"][1]
+    assert list(row) == FIELDS
+    assert row["status"].startswith("refused: it would store")
+    assert row["seconds"] is None and row["error"] is None and row["speedup"] is None
+    assert "refused: it would store" in table
+
+
+def test_csv_has_the_same_rows(files):
+    _, report, path = files
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == FIELDS
+    assert [row["problem"] for row in rows] == [row["problem"] for row in report["rows"]]
+    assert float(rows[0]["seconds"]) == report["rows"][0]["seconds"]
+    assert rows[1]["seconds"] == ""
+
+
+def test_the_table_marks_the_choice_and_shows_the_roof(files):
+    table, _, _ = files
+    assert "* cpu.naive" in table
+    assert "roof" in table and "bound by" in table and "flop/byte" in table
+
+
+def test_a_wrong_kernel_fails_the_bench(broken_program, cache):
+    result = Rapt(broken_program, cache)(
+        "bench", SMALL, "--kernel", "cpu.wrong_value", "--seconds", "0"
+    )
+    # One element of a few sampled rows is wrong: small problems are compared whole.
+    assert result.returncode == 1, result
+    assert "wrong: out[sequence 0, query 32, head 1, dim 15]" in result.stdout
+
+
+def test_kernels_that_are_chosen_by_name_only_run_when_named(rapt):
+    assert "cpu.oracle" in rapt.ok("bench", SMALL, "--kernel", "cpu.oracle", "--seconds", "0")
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["ladders"], "neither a suite"),
+        (["b1 h2 s33 d16 nonsense"], "cannot read 'nonsense'"),
+        ([SMALL, "--json", "no/such/folder/rows.json"], "no/such/folder/rows.json"),
+        ([SMALL, "--seconds", "-1"], "--seconds"),
+        ([SMALL, "--kernel", "cpu.nobody"], "there is no kernel 'cpu.nobody'"),
+    ],
+)
+def test_wrong_input_is_one_sentence(rapt, arguments, sentence):
+    assert sentence in rapt.fails("bench", *arguments)
