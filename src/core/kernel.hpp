@@ -39,9 +39,8 @@ struct Kernel {
   Backend backend;
   bool by_name_only;  // never chosen by itself
   Support (*supports)(const Problem&, const Device&);
-  std::vector<Config> (*configs)(
-      const Problem&,
-      const Device&);  // all it can run with, best guess first; never empty
+  // All it can run with, best guess first; never empty.
+  std::vector<Config> (*configs)(const Problem&, const Device&);
   Estimate (*estimate)(const Task&);
   std::size_t (*workspace)(const Task&);
   void (*run)(const Task&, const Arguments&, const Launch&);

@@ -1,3 +1,4 @@
+// Element types by name and size, and the two ways to make a Tensor.
 #include <algorithm>
 #include <utility>
 

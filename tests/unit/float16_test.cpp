@@ -9,6 +9,10 @@
 #include <random>
 #include <vector>
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 namespace rapt::test {
 namespace {
 
@@ -98,6 +102,20 @@ TEST(Float16, F16PatternsMeanWhatTheStandardSays) {
   EXPECT_TRUE(std::isnan(to_float(F16{0x7c01})));
   EXPECT_TRUE(std::signbit(to_float(F16{0x8000})));
 }
+
+#if defined(__x86_64__)
+TEST(Float16, SubnormalsOfF16SurviveAThreadThatFlushesF32Subnormals) {
+  constexpr unsigned flush_to_zero = 0x8000, denormals_are_zero = 0x0040;
+  const unsigned mode = _mm_getcsr();
+  for (std::uint16_t pattern = 1; pattern < 0x0400; ++pattern) {
+    const volatile std::uint16_t bits = pattern;  // converted at run time, in this mode
+    _mm_setcsr(mode | flush_to_zero | denormals_are_zero);
+    const volatile float value = to_float(F16{bits});
+    _mm_setcsr(mode);
+    ASSERT_EQ(value, static_cast<float>(pattern) * 0x1p-24f);
+  }
+}
+#endif
 
 TEST(Float16, Bf16PatternsAreTheUpperHalfOfF32) {
   EXPECT_EQ(to_float(BF16{0x3f80}), 1.0f);
