@@ -26,7 +26,9 @@ constexpr const char* program_description =
 constexpr const char* program_footer =
     "Results go to stdout, everything else to stderr.\n"
     "Exit codes: 0 all is well, 1 a check failed, 2 the command line or an input is wrong.\n"
-    "Environment: RAPT_KERNEL names a kernel, RAPT_THREADS the CPU's threads; RAPT_LOG=1 logs "
+    "Environment: RAPT_KERNEL names a kernel, RAPT_THREADS the CPU's threads, RAPT_TUNING the "
+    "tuning\n"
+    "file (set to nothing: none), RAPT_SIMD the CPU's best vector instructions; RAPT_LOG=1 logs "
     "each\n"
     "plan and run; RAPT_CHECK=1 checks index data that lies on a GPU.";
 
@@ -87,6 +89,8 @@ void print_error(std::string_view sentence) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
+void print_warning(std::string_view sentence) { print_error(fmt::format("warning: {}", sentence)); }
+
 CLI::App& add_command(CLI::App& app, Session& session, const std::string& name,
                       const std::string& description, std::function<int()> action) {
   CLI::App& command = *app.add_subcommand(name, description)->group("Commands");
@@ -128,6 +132,7 @@ int run_program(int argc, char** argv) {
   add_bench(app, session);
   add_verify(app, session);
   add_run(app, session);
+  add_tune(app, session);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

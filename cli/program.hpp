@@ -30,9 +30,12 @@ void add_explain(CLI::App& app, Session& session);
 void add_bench(CLI::App& app, Session& session);
 void add_verify(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
+void add_tune(CLI::App& app, Session& session);
 
 // `rapt: <sentence>` on stderr.
 void print_error(std::string_view sentence);
+// `rapt: warning: <sentence>` on stderr.
+void print_warning(std::string_view sentence);
 
 int run_program(int argc, char** argv);
 

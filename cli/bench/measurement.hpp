@@ -1,4 +1,4 @@
-// Times every kernel that takes a problem, interleaved, and checks each against the oracle.
+// What `rapt bench` tells of a problem: every kernel that takes it, raced, beside the roof.
 #pragma once
 
 #include <optional>
@@ -30,6 +30,7 @@ struct Measurement {
 struct MeasureOptions {
   double seconds_per_kernel = 0.5;  // how long to sample; at least three samples if one takes less
   const SharedOptions* shared = nullptr;
+  bool chosen_only = false;  // not the kernels that would not be chosen
 };
 
 // `limits`: what the roof is drawn from.

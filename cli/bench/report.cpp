@@ -4,6 +4,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,7 @@ namespace rapt::cli {
 namespace {
 
 constexpr int schema = 1;
+constexpr double good_choice = 0.1;  // the loss against the best kernel that a choice may have
 
 // Flop/s where compute is the limit, else bytes/s.
 std::string rate(const Measurement& row) {
@@ -80,7 +82,52 @@ std::string csv_field(const nlohmann::ordered_json& value) {
   return quoted;
 }
 
+// The choice beside the best kernel, where both were timed and right.
+struct Choice {
+  const Measurement* chosen = nullptr;
+  const Measurement* best = nullptr;
+  std::size_t kernels = 0;  // that were timed and right
+  double loss() const { return *chosen->seconds / *best->seconds - 1; }
+};
+
+Choice choice_among(std::span<const Measurement> rows_of_a_problem) {
+  Choice choice;
+  for (const Measurement& row : rows_of_a_problem) {
+    if (!row.seconds || row.wrong()) continue;
+    ++choice.kernels;
+    if (row.chosen) choice.chosen = &row;
+    if (!choice.best || *row.seconds < *choice.best->seconds) choice.best = &row;
+  }
+  return choice;
+}
+
 }  // namespace
+
+std::string choice_summary(std::span<const Measurement> rows) {
+  std::size_t problems = 0, good = 0;
+  bool any_choice = false;
+  Choice worst;
+  while (!rows.empty()) {
+    const auto other = std::ranges::find_if(
+        rows, [&](const Measurement& row) { return row.problem != rows.front().problem; });
+    const auto count = static_cast<std::size_t>(other - rows.begin());
+    const Choice choice = choice_among(rows.first(count));
+    rows = rows.subspan(count);
+    if (!choice.chosen) continue;
+    ++problems;
+    good += choice.loss() <= good_choice;
+    any_choice = any_choice || choice.kernels > 1;
+    if (!worst.chosen || choice.loss() > worst.loss()) worst = choice;
+  }
+  if (!any_choice) return "";
+  std::string line = fmt::format("choice within {:.0f} % of the best kernel on {} of {} problems",
+                                 100 * good_choice, good, problems);
+  if (worst.loss() > 0) {
+    line += fmt::format("; worst: {} took {:.1f} % longer than {} on \"{}\"", worst.chosen->kernel,
+                        100 * worst.loss(), worst.best->kernel, worst.chosen->problem);
+  }
+  return line + "\n";
+}
 
 std::string table_header() {
   return fmt::format("{:<18} {:>8} {:>10} {:>15} {:>7} {:>11} {:>8}\n", "  kernel", "error", "time",

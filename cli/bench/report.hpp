@@ -1,4 +1,4 @@
-// Measurements as a table for people, as JSON and as CSV.
+// Measurements as a table for people, as JSON and as CSV, and how good rapt's choices were.
 #pragma once
 
 #include <span>
@@ -17,6 +17,10 @@ struct BenchContext {
 std::string table_header();
 // A heading for the problem, then a line per kernel. `rows` are of one problem.
 std::string table_rows(std::span<const Measurement> rows);
+
+// On how many problems the choice was within a tenth of the best kernel, and where it lost most.
+// Empty where there was nothing to choose. Rows of a problem stand together.
+std::string choice_summary(std::span<const Measurement> rows);
 
 std::string json_report(const BenchContext& context, std::span<const Measurement> rows);
 std::string csv_report(std::span<const Measurement> rows);

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <set>
 
 #include "cli/arrays/output_file.hpp"
 #include "cli/bench/report.hpp"
@@ -19,6 +20,7 @@ struct BenchOptions {
   std::vector<std::string> names = {"default"};
   std::string json, csv;
   double seconds = 0.5;
+  bool chosen_only = false;
 };
 
 std::string command_line(const SharedOptions& shared, const BenchOptions& options) {
@@ -30,6 +32,7 @@ std::string command_line(const SharedOptions& shared, const BenchOptions& option
   if (shared.names_device()) line += fmt::format(" --device {}", shared.device_text);
   if (!shared.kernel.empty()) line += fmt::format(" --kernel {}", shared.kernel);
   if (!shared.config_text.empty()) line += fmt::format(" --config {}", shared.config_text);
+  if (options.chosen_only) line += " --chosen";
   if (shared.thread_number) line += fmt::format(" --threads {}", *shared.thread_number);
   return line + fmt::format(" --seconds {}", options.seconds);
 }
@@ -57,12 +60,16 @@ int bench(const SharedOptions& shared, const BenchOptions& options) {
 
   std::vector<Measurement> all;
   bool wrong = false;
+  std::set<std::string> warned;
   Progress progress(static_cast<std::int64_t>(problems.size()));
   for (std::size_t i = 0; i < problems.size(); ++i) {
     progress.show(static_cast<std::int64_t>(i), problems[i].to_string());
-    const std::vector<Measurement> rows =
-        measure(problems[i], device, context.limits, {options.seconds, &shared});
+    const std::vector<Measurement> rows = measure(problems[i], device, context.limits,
+                                                  {options.seconds, &shared, options.chosen_only});
     progress.hide();
+    for (const std::string& warning : explain(problems[i], device).warnings) {
+      if (warned.insert(warning).second) print_warning(warning);
+    }
     if (rows.empty()) {
       throw Error(ErrorCode::unsupported,
                   fmt::format("no kernel to time on {}; `rapt kernels` lists what there is",
@@ -73,6 +80,7 @@ int bench(const SharedOptions& shared, const BenchOptions& options) {
     for (const Measurement& row : rows) wrong = wrong || row.wrong();
     all.insert(all.end(), rows.begin(), rows.end());
   }
+  fmt::print("{}", choice_summary(all));
   write(json, json_report(context, all));
   write(csv, csv_report(all));
   return wrong ? failed_check : success;
@@ -104,6 +112,7 @@ void add_bench(CLI::App& app, Session& session) {
       .add_option("--seconds", options->seconds, "how long to sample each kernel on each problem")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
+  command.add_flag("--chosen", options->chosen_only, "time only the kernel rapt would choose");
   command.add_option("--json", options->json, "also write the rows as JSON")->type_name("FILE");
   command.add_option("--csv", options->csv, "also write the rows as CSV")->type_name("FILE");
   command.footer(suite_list());

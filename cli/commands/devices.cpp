@@ -56,6 +56,10 @@ void print_limits(const Row& row) {
   line("  f16 and bf16 on matrix units", nominal.matrix_flops, &Rates::matrix_flops, "flop/s");
   line("  memory, read", nominal.read_bandwidth, &Rates::read_bandwidth, "B/s");
   line("  memory, copy", nominal.copy_bandwidth, &Rates::copy_bandwidth, "B/s");
+  if (row.measured) {
+    const double seconds = row.measured->dispatch_seconds;
+    table.row({"  dispatch of a job", "-", "-", or_dash(seconds, human_seconds(seconds))});
+  }
   fmt::print("{}", table.to_string());
 }
 
@@ -98,6 +102,7 @@ Json to_json(const Row& row) {
   Json measured;
   if (row.measured) {
     measured = {{"threads", row.measured->threads},
+                {"dispatch_seconds", or_null(row.measured->dispatch_seconds)},
                 {"one_thread", rates_json(row.measured->one_thread)},
                 {"all_threads", rates_json(row.measured->all_threads)}};
   }

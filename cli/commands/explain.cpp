@@ -75,6 +75,7 @@ void print_table(const Explanation& explanation, const Problem& problem) {
 int run_explain(const ExplainOptions& options, const SharedOptions& shared) {
   const Problem problem = Problem::parse(fmt::format("{}", fmt::join(options.problem, " ")));
   const Explanation explanation = explain(problem, shared.device(), shared.plan_options());
+  for (const std::string& warning : explanation.warnings) print_warning(warning);
   const bool nobody = explanation.kernel.empty();
   // What cannot be had as asked is an error; where nobody takes the problem, each says why first.
   const bool asked = !shared.kernel.empty() || !shared.config_text.empty();

@@ -43,7 +43,7 @@ std::string machine_key(const Device& device) {
 MeasuredLimits measure(const Device& device) {
   MeasuredLimits limits;
   limits.threads = available_processors();
-  Progress progress(4);
+  Progress progress(5);
   // All threads together reach at least what one of them does, whatever a busy machine says.
   const auto fill = [&](double Rates::*rate, const std::function<double(std::int32_t)>& reached) {
     limits.one_thread.*rate = reached(1);
@@ -58,6 +58,8 @@ MeasuredLimits measure(const Device& device) {
   fill(&Rates::read_bandwidth, [&](std::int32_t n) { return memory.read_bandwidth(n); });
   progress.show(3, "measuring copies in memory");
   fill(&Rates::copy_bandwidth, [&](std::int32_t n) { return memory.copy_bandwidth(n); });
+  progress.show(4, "measuring the dispatch of a job");
+  limits.dispatch_seconds = measure_dispatch_seconds(limits.threads);
   return limits;
 }
 

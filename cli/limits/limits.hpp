@@ -20,7 +20,8 @@ struct Rates {
 
 struct MeasuredLimits {
   Rates one_thread, all_threads;
-  std::int32_t threads = 1;  // how many "all" are
+  std::int32_t threads = 1;     // how many "all" are
+  double dispatch_seconds = 0;  // of a job without work on all threads; 0 if unknown
 };
 
 enum class Freshness {

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/arrays/input_file.hpp"
 #include "cli/arrays/output_file.hpp"
 #include "cli/program.hpp"
+#include "src/core/user_folder.hpp"
 
 namespace rapt::cli {
 namespace {
@@ -17,32 +17,23 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace files = std::filesystem;
 
-constexpr int schema = 1;
-
-files::path folder_named_by(const char* variable) {
-  const char* value = std::getenv(variable);
-  const files::path folder = value ? value : "";
-  return folder.is_absolute() ? folder : files::path();
-}
+constexpr int schema = 2;
 
 // Empty if the user has no folder for it.
 files::path cache_file() {
-  if (const files::path cache = folder_named_by("XDG_CACHE_HOME"); !cache.empty())
-    return cache / "rapt" / "limits.json";
-  if (const files::path home = folder_named_by("HOME"); !home.empty())
-    return home / ".cache" / "rapt" / "limits.json";
-  return {};
+  const files::path folder = user_folder("XDG_CACHE_HOME", ".cache");
+  return folder.empty() ? folder : folder / "rapt" / "limits.json";
 }
 
-double rate(const Json& json, const char* key) {
+double number_from(const Json& json, const char* key) {
   const double value = json.at(key).get<double>();
   if (!std::isfinite(value) || value < 0) throw std::out_of_range(key);
   return value;
 }
 
 Rates rates_from(const Json& json) {
-  return {rate(json, "f32_flops"), rate(json, "matrix_flops"), rate(json, "read_bandwidth"),
-          rate(json, "copy_bandwidth")};
+  return {number_from(json, "f32_flops"), number_from(json, "matrix_flops"),
+          number_from(json, "read_bandwidth"), number_from(json, "copy_bandwidth")};
 }
 
 Json to_json(const Rates& rates) {
@@ -89,6 +80,7 @@ std::optional<MeasuredLimits> remembered_limits(const std::string& machine) {
     limits.all_threads = rates_from(entry.at("all_threads"));
     limits.threads = entry.at("threads").get<std::int32_t>();
     if (limits.threads < 1) throw std::out_of_range("threads");
+    limits.dispatch_seconds = number_from(entry, "dispatch_seconds");
     return limits;
   } catch (const std::exception& error) {
     print_error(
@@ -114,6 +106,7 @@ void remember_limits(const std::string& machine, const MeasuredLimits& limits) {
     // Of no use to anybody: replaced.
   }
   machines[machine] = {{"threads", limits.threads},
+                       {"dispatch_seconds", limits.dispatch_seconds},
                        {"one_thread", to_json(limits.one_thread)},
                        {"all_threads", to_json(limits.all_threads)}};
   try {

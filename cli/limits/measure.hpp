@@ -24,6 +24,10 @@ double rounds_per_second(std::int32_t threads, const std::function<void(std::int
 double measure_f32_flops(const Device& device, std::int32_t threads);
 double measure_matrix_flops(const Device& device, std::int32_t threads);  // 0: no matrix unit
 
+// Seconds of a job without work on all of rapt's own threads; 0 where there is only one, or where
+// they never came together.
+double measure_dispatch_seconds(std::int32_t threads);
+
 // Bytes/s of all threads together, over memory far larger than the caches.
 class MemoryMeasurement {
  public:

@@ -199,6 +199,7 @@ struct RAPT_API Config {
   std::vector<std::pair<std::string, std::int64_t>> values;
   static Config parse(std::string_view text);
   std::string to_string() const;
+  std::int64_t at(std::string_view key) const;  // throws Error if there is no such key
   friend bool operator==(const Config&, const Config&) = default;
 };
 
@@ -218,10 +219,11 @@ struct PlanOptions {
 struct Candidate {
   std::string_view kernel;
   bool chosen = false;
-  std::string refusal;     // empty: the kernel takes the problem
-  Config config;           // its best guess; of the choice, what it would run with
-  double seconds = 0;      // estimate
-  std::string_view bound;  // what the estimate is bound by: compute, memory, overhead
+  std::string refusal;          // empty: the kernel takes the problem
+  Config config;                // its best guess; of the choice, what it would run with
+  std::vector<Config> configs;  // all it can run with, best guess first
+  double seconds = 0;           // estimate
+  std::string_view bound;       // what the estimate is bound by: compute, memory, overhead
   std::size_t workspace_bytes = 0;
 };
 
@@ -230,6 +232,8 @@ struct RAPT_API Explanation {
   std::vector<Candidate> candidates;  // every kernel of the device's backend
   std::string_view kernel;            // the choice; empty if nobody takes the problem
   std::string reason;
+  std::string_view least_estimate;    // the choice where nobody names a kernel and none is tuned
+  std::vector<std::string> warnings;  // why a tuning file, or what it says, is ignored
   std::string to_string() const;
 };
 // `options` as for a Plan: naming a kernel makes it the choice, or leaves none and gives the

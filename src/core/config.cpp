@@ -28,6 +28,13 @@ Config Config::parse(std::string_view text) {
   return config;
 }
 
+std::int64_t Config::at(std::string_view key) const {
+  for (const auto& [name, value] : values) {
+    if (name == key) return value;
+  }
+  fault("the config '", to_string(), "' has no key '", key, "'");
+}
+
 std::string Config::to_string() const {
   std::string result;
   for (const auto& [key, value] : values)

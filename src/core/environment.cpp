@@ -9,10 +9,12 @@
 
 namespace rapt {
 
-std::string environment_text(const char* name) {
+std::optional<std::string> environment_value(const char* name) {
   const char* value = std::getenv(name);
-  return value ? value : "";
+  return value ? std::optional<std::string>(value) : std::nullopt;
 }
+
+std::string environment_text(const char* name) { return environment_value(name).value_or(""); }
 
 bool environment_flag(const char* name) {
   const std::string value = environment_text(name);

@@ -12,11 +12,15 @@
 #include "src/core/environment.hpp"
 #include "src/core/fault.hpp"
 #include "src/core/text.hpp"
+#include "src/cpu/simd/targets.hpp"
 #include "src/cpu/thread_pool.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#include <sys/prctl.h>
 #endif
 
 namespace rapt {
@@ -64,15 +68,20 @@ std::string processor_features() {
   return features;
 }
 #elif defined(__aarch64__)
-std::string processor_features() { return "neon"; }
+std::string processor_features() {
+  const bool sve = getauxval(AT_HWCAP) & HWCAP_SVE;
+  return sve ? "neon sve" : "neon";
+}
 #else
 std::string processor_features() { return ""; }
 #endif
 
-std::int32_t available_processors() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<std::int32_t>(sysconf(_SC_NPROCESSORS_ONLN)));
+// f32 values in the processor's widest vectors; with SVE that is the system's choice.
+double vector_lanes(const Device& device) {
+#if defined(__aarch64__)
+  if (device.has("sve")) return double(prctl(PR_SVE_GET_VL) & PR_SVE_VL_LEN_MASK) / sizeof(float);
+#endif
+  return device.has("avx512f") ? 16 : device.has("avx2") ? 8 : 4;
 }
 
 // Data-sheet figures of a server core at 3 GHz with two FMA units, and of a socket's memory: rough,
@@ -80,9 +89,8 @@ std::int32_t available_processors() {
 // --measure` finds the real ones.
 Limits nominal_limits(const Device& device) {
   constexpr double clock = 3e9;
-  const double lanes = device.has("avx512f") ? 16 : device.has("avx2") ? 8 : 4;
   Limits limits;
-  limits.f32_flops = device.threads * clock * 2 * 2 * lanes;
+  limits.f32_flops = device.threads * clock * 2 * 2 * vector_lanes(device);
   limits.matrix_flops = device.has("amx_bf16") ? device.threads * clock * 2 * 512 : 0;
   limits.read_bandwidth = std::min(12e9 * device.threads, 200e9);
   limits.copy_bandwidth = limits.read_bandwidth;
@@ -116,11 +124,18 @@ void wait(const Device&, void*) {}
 
 }  // namespace
 
+std::int32_t available_processors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<std::int32_t>(sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
 Device cpu_device(std::int32_t threads) {
   if (threads < 0 || threads > most_threads) {
     fault("a CPU device with ", threads, " threads was asked for; 1 to ", most_threads,
           " are possible");
   }
+  simd_allowed(Simd::scalar);  // says so if RAPT_SIMD is wrong
   static const std::string name = processor_name(), features = processor_features();
   Device device;
   device.backend = Backend::cpu;

@@ -6,5 +6,9 @@
 namespace rapt {
 
 extern const Kernel cpu_naive;
+extern const Kernel cpu_flash;
+extern const Kernel cpu_flash_amx;
+extern const Kernel cpu_split_kv;
+extern const Kernel cpu_tiny_kv;
 
 }  // namespace rapt

@@ -251,7 +251,8 @@ std::size_t workspace(const Task& task) {
 }
 
 // It reaches about a tenth of the FMA rate; its score matrix crosses memory five times (written,
-// read and written again, read by the third pass, each f32). Blocks are all that threads can share.
+// read and written again, read by the third pass, each f32). Blocks are all that threads can share,
+// and each costs about a microsecond by itself.
 Estimate estimate(const Task& task) {
   const Problem& p = task.problem;
   const double pairs = p.flops() / (2.0 * double(p.qk_dim + p.v_dim));
@@ -259,7 +260,8 @@ Estimate estimate(const Task& task) {
       double(p.batch) * double(p.heads) * std::ceil(double(p.q_len) / rows_per_block);
   const double busy = std::min(1.0, blocks / task.device.threads);
   return estimate_from(p.flops(), busy * task.device.nominal.f32_flops / 10,
-                       p.bytes() + 5 * 4 * pairs, busy * task.device.nominal.read_bandwidth, 5e-6);
+                       p.bytes() + 5 * 4 * pairs, busy * task.device.nominal.read_bandwidth,
+                       5e-6 + blocks * 1e-6 / task.device.threads);
 }
 
 void run(const Task& task, const Arguments& arguments, const Launch& launch) {

@@ -76,6 +76,7 @@ Plan::Plan(const Problem& problem, const Device& device, const PlanOptions& opti
                   state->kernel->name, " (", selection.reason, "), about ",
                   human_seconds(state->kernel->estimate(state->task()).seconds), ", workspace ",
                   human_bytes(double(state->workspace_bytes))));
+    for (const std::string& warning : selection.warnings) log_line(text("warning: ", warning));
   }
   state_ = state;
 }

@@ -7,10 +7,16 @@
 namespace rapt {
 
 std::span<const Kernel* const> registered_kernels() {
+  // clang-format off
   static constexpr const Kernel* list[] = {
       &cpu_oracle,
       &cpu_naive,
+      &cpu_flash,
+      &cpu_flash_amx,
+      &cpu_split_kv,
+      &cpu_tiny_kv,
   };
+  // clang-format on
   return list;
 }
 

@@ -5,10 +5,17 @@
 #include "src/core/environment.hpp"
 #include "src/core/fault.hpp"
 #include "src/core/text.hpp"
+#include "src/cpu/thread_pool.hpp"
 #include "src/library/registry.hpp"
+#include "src/library/tuning.hpp"
 
 namespace rapt {
 namespace {
+
+// A device is plain data, and kernels divide their work by its threads.
+void check(const Device& device) {
+  if (device.backend == Backend::cpu) check_threads(device.threads);
+}
 
 // `chosen`: the config of a kernel that is chosen already; null: its best guess.
 Candidate judge(const Kernel& kernel, const Problem& problem, const Device& device,
@@ -19,7 +26,8 @@ Candidate judge(const Kernel& kernel, const Problem& problem, const Device& devi
   candidate.refusal = support.refusal;
   if (!support) return candidate;
   candidate.chosen = chosen != nullptr;
-  candidate.config = chosen ? *chosen : kernel.configs(problem, device).front();
+  candidate.configs = kernel.configs(problem, device);
+  candidate.config = chosen ? *chosen : candidate.configs.front();
   const Task task = {problem, device, candidate.config, nullptr};
   const Estimate estimate = kernel.estimate(task);
   candidate.seconds = estimate.seconds;
@@ -76,22 +84,45 @@ std::string refusals(const Problem& problem, const Device& device) {
   return result.empty() ? text("; this build has no ", name(device.backend), " kernels") : result;
 }
 
-}  // namespace
-
-Selection select(const Problem& problem, const Device& device, std::string_view named,
-                 const Config& config) {
-  const std::string from_environment = named.empty() ? environment_text("RAPT_KERNEL") : "";
-  const std::string_view wanted = named.empty() ? std::string_view(from_environment) : named;
-  if (wanted.empty()) {
-    const Kernel* kernel = least_estimate(problem, device);
-    if (!kernel) {
-      throw Error(ErrorCode::unsupported,
-                  text("no kernel on ", device.to_string(), " takes '", problem.to_string(), "'",
-                       refusals(problem, device)));
-    }
-    return {kernel, configure(*kernel, problem, device, config), "least estimate"};
+// Why this build cannot obey a winner; empty: it can.
+std::string staleness(const TunedWinner& winner, const Problem& problem, const Device& device) {
+  const std::span<const Kernel* const> all = registered_kernels();
+  const auto found = std::ranges::find(all, winner.kernel, &Kernel::name);
+  if (found == all.end()) return text("there is no kernel '", winner.kernel, "'");
+  const Kernel& kernel = **found;
+  if (kernel.backend != device.backend || kernel.by_name_only) {
+    return text(kernel.name, " is never chosen on ", device.to_string());
   }
-  const std::string reason = named.empty() ? "named by RAPT_KERNEL" : "named by the caller";
+  const Support support = kernel.supports(problem, device);
+  if (!support) return text(kernel.name, " refuses: ", support.refusal);
+  const std::vector<Config> configs = kernel.configs(problem, device);
+  if (std::ranges::find(configs, winner.config) != configs.end()) return "";
+  return text(kernel.name, " does not run with ",
+              winner.config.values.empty() ? "no config" : winner.config.to_string());
+}
+
+// What the tuning file says, less what this build cannot obey.
+Tuning obeyable_tuning(const Problem& problem, const Device& device) {
+  Tuning tuning = tuning_for(problem, device);
+  if (!tuning.winner) return tuning;
+  const std::string why = staleness(*tuning.winner, problem, device);
+  if (why.empty()) return tuning;
+  tuning.warnings.push_back(stale_winner(problem, tuning.file, why));
+  tuning.winner.reset();
+  return tuning;
+}
+
+// Where nobody names a kernel.
+const Kernel& choose(const Problem& problem, const Device& device, const Tuning& tuning) {
+  if (tuning.winner) return find_kernel(tuning.winner->kernel);
+  if (const Kernel* kernel = least_estimate(problem, device)) return *kernel;
+  throw Error(ErrorCode::unsupported, text("no kernel on ", device.to_string(), " takes '",
+                                           problem.to_string(), "'", refusals(problem, device)));
+}
+
+// The kernel of that name, if it can be had.
+const Kernel& take(std::string_view wanted, std::string_view reason, const Problem& problem,
+                   const Device& device) {
   const Kernel& kernel = find_kernel(wanted);
   if (kernel.backend != device.backend) {
     throw Error(ErrorCode::unsupported,
@@ -103,11 +134,40 @@ Selection select(const Problem& problem, const Device& device, std::string_view 
     throw Error(ErrorCode::unsupported, text(kernel.name, " (", reason, ") refuses '",
                                              problem.to_string(), "': ", support.refusal));
   }
-  return {&kernel, configure(kernel, problem, device, config), reason};
+  return kernel;
+}
+
+}  // namespace
+
+Selection select(const Problem& problem, const Device& device, std::string_view named,
+                 const Config& config) {
+  check(device);
+  const std::string from_environment = named.empty() ? environment_text("RAPT_KERNEL") : "";
+  const std::string_view wanted = named.empty() ? std::string_view(from_environment) : named;
+  Tuning tuning = obeyable_tuning(problem, device);
+  std::string reason = wanted.empty()  ? "least estimate"
+                       : named.empty() ? "named by RAPT_KERNEL"
+                                       : "named by the caller";
+  const Kernel& kernel =
+      wanted.empty() ? choose(problem, device, tuning) : take(wanted, reason, problem, device);
+  const Config* values = &config;
+  if (tuning.winner && tuning.winner->kernel == kernel.name) {
+    const bool own_config = !config.values.empty();
+    if (!own_config) values = &tuning.winner->config;
+    const std::string measured =
+        text("tuned: ", human_seconds(tuning.winner->seconds), " measured, ", tuning.file);
+    if (wanted.empty()) {
+      reason = own_config ? text("tuned: ", tuning.file, "; config of the caller") : measured;
+    } else if (!own_config) {
+      reason += text("; config ", measured);
+    }
+  }
+  return {&kernel, configure(kernel, problem, device, *values), reason, std::move(tuning.warnings)};
 }
 
 Explanation explain(const Problem& problem, const Device& device, const PlanOptions& options) {
   problem.validate();
+  check(device);
   Explanation result;
   result.problem = problem.to_string();
   result.device = device.to_string();
@@ -116,9 +176,11 @@ Explanation explain(const Problem& problem, const Device& device, const PlanOpti
     selection = select(problem, device, options.kernel, options.config);
     result.kernel = selection->kernel->name;
     result.reason = selection->reason;
+    result.warnings = selection->warnings;
   } catch (const Error& error) {
     result.reason = error.what();
   }
+  if (const Kernel* kernel = least_estimate(problem, device)) result.least_estimate = kernel->name;
   for (const Kernel* kernel : registered_kernels()) {
     if (kernel->backend != device.backend) continue;
     const bool chosen = selection && selection->kernel == kernel;
@@ -141,7 +203,9 @@ std::string Explanation::to_string() const {
       result += text("refuses: ", candidate.refusal, "\n");
     }
   }
-  return result + (kernel.empty() ? reason : text("chosen: ", kernel, " (", reason, ")")) + "\n";
+  result += text(kernel.empty() ? reason : text("chosen: ", kernel, " (", reason, ")"), "\n");
+  for (const std::string& warning : warnings) result += text("warning: ", warning, "\n");
+  return result;
 }
 
 }  // namespace rapt

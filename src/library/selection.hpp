@@ -9,10 +9,11 @@ struct Selection {
   const Kernel* kernel;
   Config config;
   std::string reason;
+  std::vector<std::string> warnings;  // why a tuning file, or what it says, is ignored
 };
 
-// `named` (or else RAPT_KERNEL) beats the least estimate. Throws Error if that kernel does not
-// exist or refuses, or if nobody takes the problem.
+// `named` (or else RAPT_KERNEL) beats the winner in the tuning file, which beats the least
+// estimate. Throws Error if that kernel does not exist or refuses, or if nobody takes the problem.
 Selection select(const Problem& problem, const Device& device, std::string_view named,
                  const Config& config);
 

@@ -19,4 +19,8 @@ RAPT_HOST_DEVICE Index clamp(Index value, Index low, Index high) {
   return smaller(larger(value, low), high);
 }
 
+// How many times `by` covers `count`, and the multiple of `to` that does.
+RAPT_HOST_DEVICE Index divided_up(Index count, Index by) { return (count + by - 1) / by; }
+RAPT_HOST_DEVICE Index rounded_up(Index count, Index to) { return divided_up(count, to) * to; }
+
 }  // namespace rapt::semantics

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/core/layout.hpp"
+#include "src/core/text.hpp"
 #include "src/verify/filler.hpp"
 #include "src/verify/random.hpp"
 
@@ -31,6 +32,17 @@ const std::map<std::string, Tensor Arguments::*>& members() {
 
 bool is_output(const std::string& name) { return name == "out" || name == "lse"; }
 
+// Images of all tensors are on the host, and on the CPU the tensors too. What exceeds the machine
+// is refused here: the system would promise it, and end the process at its use.
+void check_host_memory(const Device& device, double tensor_bytes) {
+  const double bytes = device.backend == Backend::cpu ? 2 * tensor_bytes : tensor_bytes;
+  const double limit = Device::cpu(1).nominal.memory_bytes;  // 0: unknown
+  if (limit == 0 || bytes <= limit) return;
+  throw Error(ErrorCode::out_of_memory,
+              text("the problem's tensors and their images take ", human_bytes(bytes),
+                   "; this machine has ", human_bytes(limit), " of memory"));
+}
+
 std::int64_t pages_of_sequence(const Problem& p) {
   return p.paged() ? (p.kv_len + p.page_size - 1) / p.page_size : 0;
 }
@@ -45,7 +57,12 @@ Data::Data(const Problem& problem, const Device& device, std::uint64_t seed, Fil
 
 void Data::allocate(const Device& device, std::uint64_t seed) {
   const Problem& p = problem_;
-  const bool back_guard = seed % 2 == 0;
+  struct Wanted {
+    const char* name;
+    Tensor tensor;
+    std::size_t bytes, alignment;
+  };
+  std::vector<Wanted> all;
   const auto add = [&](const char* name, DType dtype, const Shape& shape,
                        const Problem::Strides& strides, std::int64_t last_stride,
                        std::int64_t alignment) {
@@ -53,9 +70,7 @@ void Data::allocate(const Device& device, std::uint64_t seed) {
     const auto bytes = static_cast<std::size_t>(extent(shape, strides, element).value() * element);
     const Tensor tensor = {
         nullptr, dtype, shape, {strides[0], strides[1], strides[2], last_stride}};
-    Guarded memory(device, bytes, static_cast<std::size_t>(alignment),
-                   back_guard || is_output(name));
-    tensors_.emplace(name, Owned{std::move(memory), tensor});
+    all.push_back({name, tensor, bytes, static_cast<std::size_t>(alignment)});
   };
   const auto add_vector = [&](const char* name, DType dtype, std::int64_t count) {
     const Shape shape = {count, 1, 1, 1};
@@ -85,6 +100,15 @@ void Data::allocate(const Device& device, std::uint64_t seed) {
     const std::int64_t columns = pages_of_sequence(p) + 1;
     add("page_table", DType::i32, {p.batch, columns, 1, 1}, {columns, 1, 1}, 1,
         size_in_bytes(DType::i32));
+  }
+
+  double bytes = 0;
+  for (const Wanted& wanted : all) bytes += double(wanted.bytes);
+  check_host_memory(device, bytes);
+  const bool back_guard = seed % 2 == 0;
+  for (const auto& [name, tensor, size, alignment] : all) {
+    Guarded memory(device, size, alignment, back_guard || is_output(name));
+    tensors_.emplace(name, Owned{std::move(memory), tensor});
   }
 }
 

@@ -134,6 +134,17 @@ Kernel one_query() {
   return kernel;
 }
 
+// May be chosen, but never is: its estimate is the largest. For `rapt tune`, which times it anyway.
+Kernel wrong_candidate() {
+  Kernel kernel = broken("cpu.wrong_candidate", "wrong, for a head dim of 24", wrong_value);
+  kernel.by_name_only = false;
+  kernel.estimate = [](const Task&) { return Estimate{1e9, "compute"}; };
+  kernel.supports = [](const Problem& problem, const Device&) {
+    return problem.qk_dim == 24 ? Support::yes() : Support::no("it takes a head dim of 24");
+  };
+  return kernel;
+}
+
 }  // namespace
 
 std::span<const Kernel* const> registered_kernels() {
@@ -154,6 +165,7 @@ std::span<const Kernel* const> registered_kernels() {
       broken("cpu.breaks_promise", "says yes, then throws", breaks_promise),
       cheapest(),
       one_query(),
+      wrong_candidate(),
   };
   static const std::vector<const Kernel*> list = [] {
     std::vector<const Kernel*> all = {&cpu_oracle, &cpu_naive};

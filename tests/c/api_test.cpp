@@ -173,7 +173,10 @@ TEST(CApiPlan, arguments_of_another_problem_are_refused) {
 
 TEST(CApiPlan, short_missing_and_misaligned_workspaces_are_refused) {
   const Attention attention;
-  const PlanHandle handle(attention);
+  rapt_plan_options options;
+  ASSERT_TRUE(succeeds(rapt_plan_options_init(&options, sizeof options)));
+  options.kernel = "cpu.naive";
+  const PlanHandle handle(attention, &options);
   ASSERT_TRUE(succeeds(handle.status));
   const std::size_t bytes = handle.workspace_bytes();
   ASSERT_GT(bytes, 0u);

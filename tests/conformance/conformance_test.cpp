@@ -2,8 +2,12 @@
 // conformance harness.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <set>
 
+#include "src/core/environment.hpp"
+#include "src/core/fault.hpp"
+#include "src/core/text.hpp"
 #include "src/verify/conformance.hpp"
 #include "src/verify/generator.hpp"
 
@@ -11,6 +15,17 @@ namespace rapt {
 namespace {
 
 constexpr std::uint64_t cases = 300;
+
+// RAPT_CONFORMANCE_CASES asks for fewer, for chips that are emulated.
+std::uint64_t cases_to_run() {
+  const std::string value = environment_text("RAPT_CONFORMANCE_CASES");
+  if (value.empty()) return cases;
+  const auto fewer = parse_number<std::uint64_t>(value);
+  if (!fewer || *fewer < 1 || *fewer > cases) {
+    fault("RAPT_CONFORMANCE_CASES is '", value, "'; it must be a whole number from 1 to ", cases);
+  }
+  return *fewer;
+}
 
 // The CPU with two threads, whatever the machine has, and every GPU.
 std::vector<Device> devices_to_test() {
@@ -33,8 +48,11 @@ void expect_every_kernel_keeps_its_promise(const Problem& problem, const Device&
 }
 
 TEST(Conformance, EveryKernelIsRightWhereItSaysYesAndGivesASentenceWhereItSaysNo) {
+  const std::uint64_t count = cases_to_run();
   for (const Device& device : devices_to_test()) {
-    for (std::uint64_t seed = 1; seed <= cases; ++seed) {
+    std::printf("%s random problems on %s (%s)\n", number(count).c_str(),
+                device.to_string().c_str(), device.features.c_str());
+    for (std::uint64_t seed = 1; seed <= count; ++seed) {
       expect_every_kernel_keeps_its_promise(verify::random_problem(seed), device, seed);
     }
   }
@@ -49,6 +67,27 @@ TEST(Conformance, RandomProblemsShowEveryFeature) {
   }
   for (const std::string& feature : verify::all_features()) {
     EXPECT_TRUE(drawn.contains(feature)) << feature << " was never drawn";
+  }
+}
+
+// More rows, keys and dims than a block, a tile or a chunk has, and sizes that are no multiple of
+// anything; 16 keys are the most that cpu.tiny_kv takes.
+TEST(Conformance, EveryKernelIsRightAcrossItsBlocksTilesAndChunks) {
+  const std::uint64_t seeds = cases_to_run() < cases ? 1 : 2;
+  for (const Device& device : devices_to_test()) {
+    for (const char* text :
+         {"b1 h2 s300 d40 f32 causal lse", "b1 h6/2 s270 d64 bf16 causal window100",
+          "b1 h1 q97 kv513 d600/700 f32 causal", "b3 h8/2 q2 kv5000 d64 bf16 lengths page16",
+          "b1 h2/1 q150 kv700 d64 bf16 window64:200 offset100 lse",
+          "b2 h3 q37 kv131 d33/17 f16 window20:5 softcap20 lse",
+          "b2 h2 q130 kv97 d7/3 bf16 varlen lengths sink lse", "b1 h2 s201 d1 f32 lse",
+          "b1 h1 q110 kv600 d31/65 bf16 bias:qk mask:k alibi lse",
+          "b33 h4/2 q3 kv15 d24 f16 causal sink lse", "b33 h4/2 q3 kv16 d24 f16 causal sink lse",
+          "b33 h4/2 q3 kv17 d24 f16 causal sink lse"}) {
+      for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+        expect_every_kernel_keeps_its_promise(Problem::parse(text), device, seed);
+      }
+    }
   }
 }
 

@@ -5,7 +5,7 @@ import subprocess
 
 
 class Rapt:
-    """The program, with a cache folder and an environment of its own."""
+    """The program, with a cache folder, no tuning file and an environment of its own."""
 
     def __init__(self, program, cache):
         self.program = str(program)
@@ -13,6 +13,7 @@ class Rapt:
             name: value for name, value in os.environ.items() if not name.startswith("RAPT_")
         }
         self.environment["XDG_CACHE_HOME"] = str(cache)
+        self.environment["RAPT_TUNING"] = ""
 
     def __call__(self, *arguments, **environment):
         return subprocess.run(

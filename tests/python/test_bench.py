@@ -12,7 +12,7 @@ FIELDS = [
     "workspace_bytes", "error", "error_bound", "speedup",
 ]  # fmt: skip
 SMALL = "b1 h2 s33 d16 f32 causal"
-TOO_LARGE = "b1 h64 s4000000 d64 f32"
+TOO_LARGE = "b1 h64 s4000000000 d64 f32"  # more tensors than any memory holds
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +27,18 @@ def rapt(program, cache):
 
 @pytest.fixture(scope="module")
 def files(rapt, tmp_path_factory):
-    """One run over a problem that every kernel takes and one that none does."""
+    """One run over a small problem and one that no kernel can run."""
     folder = tmp_path_factory.mktemp("bench")
     table = rapt.ok(
         "bench", SMALL, TOO_LARGE, "--seconds", "0",
         "--json", folder / "rows.json", "--csv", folder / "rows.csv",
     )  # fmt: skip
     return table, json.loads((folder / "rows.json").read_text()), folder / "rows.csv"
+
+
+def row_of(report, problem, kernel):
+    (row,) = [row for row in report["rows"] if (row["problem"], row["kernel"]) == (problem, kernel)]
+    return row
 
 
 def test_json_says_where_it_comes_from(files):
@@ -48,10 +53,9 @@ def test_json_says_where_it_comes_from(files):
 
 def test_a_row_has_every_field_and_they_agree(files):
     _, report, _ = files
-    row = report["rows"][0]
+    row = row_of(report, SMALL, "cpu.naive")
     assert list(row) == FIELDS
-    assert (row["problem"], row["kernel"], row["status"]) == (SMALL, "cpu.naive", "ok")
-    assert row["chosen"] is True
+    assert row["status"] == "ok"
     assert row["flops"] == 2 * 2 * 16 * 2 * (33 * 34 / 2)
     assert row["bytes"] == 4 * 33 * 2 * 16 * 4
     assert row["intensity"] == pytest.approx(row["flops"] / row["bytes"])
@@ -63,13 +67,29 @@ def test_a_row_has_every_field_and_they_agree(files):
     assert row["speedup"] == 1
 
 
+def test_one_kernel_of_a_problem_is_the_choice(files):
+    _, report, _ = files
+    rows = [row for row in report["rows"] if row["problem"] == SMALL]
+    assert [row["status"] for row in rows if row["chosen"]] == ["ok"]
+
+
 def test_a_refusal_is_a_row_without_times(files):
     table, report, _ = files
-    row = report["rows"][1]
+    row = row_of(report, TOO_LARGE, "cpu.naive")
     assert list(row) == FIELDS
     assert row["status"].startswith("refused: it would store")
     assert row["seconds"] is None and row["error"] is None and row["speedup"] is None
     assert "refused: it would store" in table
+
+
+def test_tensors_that_do_not_fit_the_machine_are_a_refusal(files, rapt):
+    table, report, _ = files
+    row = row_of(report, TOO_LARGE, "cpu.flash")
+    assert row["status"].startswith("refused: the problem's tensors and their images take ")
+    assert row["seconds"] is None and row["workspace_bytes"] is None
+    for row in report["rows"]:
+        assert row["problem"] == SMALL or row["status"].startswith("refused: ")
+    assert "tensors and their images take" in rapt.fails("verify", TOO_LARGE)
 
 
 def test_csv_has_the_same_rows(files):
@@ -78,13 +98,17 @@ def test_csv_has_the_same_rows(files):
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == FIELDS
     assert [row["problem"] for row in rows] == [row["problem"] for row in report["rows"]]
-    assert float(rows[0]["seconds"]) == report["rows"][0]["seconds"]
-    assert rows[1]["seconds"] == ""
+    for written, row in zip(rows, report["rows"], strict=True):
+        seconds = row["seconds"]
+        assert written["seconds"] == "" if seconds is None else float(written["seconds"]) == seconds
 
 
 def test_the_table_marks_the_choice_and_shows_the_roof(files):
-    table, _, _ = files
-    assert "* cpu.naive" in table
+    table, report, _ = files
+    for row in report["rows"]:
+        assert (f"* {row['kernel']} " in table) == any(
+            row["kernel"] == other["kernel"] and other["chosen"] for other in report["rows"]
+        )
     assert "roof" in table and "bound by" in table and "flop/byte" in table
 
 

@@ -9,7 +9,7 @@ import pytest
 from command_line import Rapt
 
 PROBLEM = "b2 h32/8 q1 kv8192 d128 bf16 causal page16"
-COMMANDS = ["devices", "kernels", "explain", "bench", "verify", "run"]
+COMMANDS = ["devices", "kernels", "explain", "bench", "verify", "run", "tune"]
 
 
 @pytest.fixture
@@ -68,6 +68,19 @@ def test_a_wrong_command_line_is_refused_in_one_sentence(rapt, arguments, expect
 
 def test_wrong_threads_in_the_environment_are_refused(rapt):
     assert "RAPT_THREADS is 'x'" in rapt.fails("devices", RAPT_THREADS="x")
+
+
+@pytest.mark.parametrize("command", ["explain", "verify", "bench"])
+def test_unknown_vector_instructions_in_the_environment_are_refused(rapt, command):
+    sentence = rapt.fails(command, "b1 h2 s5 d4 f32", RAPT_SIMD="sse9")
+    assert sentence == "RAPT_SIMD is 'sse9'; it can be scalar, avx2, avx512, neon or sve"
+
+
+@pytest.mark.parametrize("kernel", ["cpu.flash", "cpu.split_kv", "cpu.tiny_kv"])
+def test_every_chip_can_do_without_vector_instructions(rapt, kernel):
+    for problem in ["b2 h4/2 q33 kv9 d20 f16 causal lse", "b1 h1 q1 kv9 d64 bf16"]:
+        shown = rapt.ok("verify", problem, "--kernel", kernel, RAPT_SIMD="scalar")
+        assert f"{kernel} " in shown and " 1 passed " in shown
 
 
 def test_a_reader_that_leaves_early_is_no_crash(rapt):
@@ -167,8 +180,10 @@ def test_measured_limits_are_remembered_and_a_broken_cache_is_replaced(rapt, tmp
     for rates in (limits["one_thread"], limits["all_threads"]):
         for rate in ("f32_flops", "read_bandwidth", "copy_bandwidth"):
             assert rates[rate] > 0
+    assert "dispatch_seconds" in limits
     assert measured(rapt) == (limits, "")
-    assert "measured, 1 thread" in rapt.ok("devices", "--device", "cpu")
+    table = rapt.ok("devices", "--device", "cpu")
+    assert "measured, 1 thread" in table and "dispatch of a job" in table
 
     cache = tmp_path / "cache" / "rapt" / "limits.json"
     good = json.loads(cache.read_text())
@@ -184,13 +199,14 @@ def test_measured_limits_are_remembered_and_a_broken_cache_is_replaced(rapt, tmp
         "binary": "\x00\x93NUMPY",
         "not an object": "[1, 2]",
         "of another version": json.dumps(good | {"schema": 999}),
-        "without machines": '{"schema": 1}',
-        "machines of another kind": '{"schema": 1, "machines": 3}',
+        "without machines": json.dumps({"schema": good["schema"]}),
+        "machines of another kind": json.dumps(good | {"machines": 3}),
         "rates missing": with_entry(one_thread={}),
         "rates of another kind": with_entry(all_threads="fast"),
         "a negative rate": with_entry(one_thread=good["machines"][machine]["one_thread"]
                                       | {"read_bandwidth": -1}),
         "no threads": with_entry(threads=0),
+        "a dispatch of another kind": with_entry(dispatch_seconds=None),
     }
     for what, text in broken.items():
         cache.write_text(text)
@@ -219,6 +235,6 @@ def test_verify_prints_results_on_stdout_only(rapt):
     assert "cpu.naive" in rapt.ok("verify", "b1 h2 s5 d4 f32", "--kernel", "cpu.naive")
 
 
-@pytest.mark.parametrize("command", ["verify", "bench"])
+@pytest.mark.parametrize("command", ["verify", "bench", "tune"])
 def test_a_problem_that_cannot_be_read_is_refused_by_every_command(rapt, command):
     assert "h0" in rapt.fails(command, "b1 h0 s5 d4 f32 h0")

@@ -60,6 +60,16 @@ def test_the_shared_library_exports_rapt_only(prefix):
     assert names and not strangers
 
 
+def test_what_is_installed_needs_no_headers_of_others(prefix):
+    for path in prefix.rglob("*"):
+        if path.suffix in {".h", ".hpp", ".cmake", ".pc"}:
+            text = path.read_text().lower()
+            assert "hwy" not in text and "highway" not in text, path
+    archive = installed_file(prefix, "librapt.a")
+    undefined = run("nm", "--undefined-only", "--demangle", archive)
+    assert "std::" in undefined and "hwy::" not in undefined
+
+
 @pytest.mark.parametrize("linkage", ["static", "shared"])
 def test_a_project_finds_rapt_through_cmake(prefix, source_dir, tmp_path, linkage):
     run(

@@ -188,6 +188,8 @@ TEST(Names, ADeviceWithoutThreadsIsAnError) {
   none.threads = 0;
   EXPECT_TRUE(throws(invalid, "the CPU device has 0 threads; 1 to 1024 are possible",
                      [&] { Plan(Problem::parse("b1 h2 s5 d4 f32"), none); }));
+  EXPECT_TRUE(throws(invalid, "the CPU device has 0 threads",
+                     [&] { explain(Problem::parse("b1 h2 s5 d4 f32"), none); }));
 }
 
 TEST(Environment, AnUnknownKernelInRaptKernelIsAnErrorEvenWhereTheChoiceWouldWork) {

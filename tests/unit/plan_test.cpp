@@ -1,6 +1,7 @@
 // Plans: which kernel is chosen and who may override that, what is logged, what explain() says, and
 // that run() allocates nothing.
 #include <algorithm>
+#include <set>
 
 #include "tests/unit/counting_allocator.hpp"
 #include "tests/unit/environment.hpp"
@@ -73,16 +74,22 @@ TEST(Refusals, ComeWithTheReasonWhenTheKernelIsNamed) {
 
 TEST(Explain, NamesEveryKernelOfTheBackendWithItsEstimateOrItsRefusal) {
   const Explanation explanation = explain(enormous(), two_threads());
-  std::size_t expected = 0;
+  std::size_t expected = 0, refused = 0;
   for (const KernelInfo& kernel : kernels()) expected += kernel.backend == Backend::cpu;
   EXPECT_EQ(explanation.candidates.size(), expected);
   EXPECT_EQ(explanation.problem, enormous().to_string());
   const std::string text = explanation.to_string();
   for (const Candidate& candidate : explanation.candidates) {
-    const std::string line = std::string(candidate.kernel) +
-                             (candidate.refusal.empty() ? ": about " : ": refuses: it would store");
+    refused += !candidate.refusal.empty();
+    const std::string line =
+        std::string(candidate.kernel) +
+        (candidate.refusal.empty() ? ": about " : ": refuses: " + candidate.refusal + "\n");
     EXPECT_NE(text.find(line), std::string::npos) << text;
+    if (candidate.kernel != "cpu.naive") continue;
+    EXPECT_TRUE(candidate.refusal.starts_with("it would store ")) << candidate.refusal;
   }
+  EXPECT_GT(refused, 0u);
+  EXPECT_LT(refused, expected);
 }
 
 TEST(Log, IsSilentUnlessAskedFor) {
@@ -151,20 +158,39 @@ TEST(Allocations, AreCounted) {
 }
 
 TEST(Allocations, RunMakesNone) {
-  for (const KernelInfo& kernel : kernels()) {
-    if (kernel.backend != Backend::cpu) continue;
-    for (const char* text :
-         {"b2 h4/2 q17 kv33 d20/12 bf16 causal window9 bias:hqk mask:bqk alibi softcap20 sink lse",
-          "b2 h4/2 q17 kv33 d20 f32 varlen20/40 lengths lse", "b2 h4/2 q1 kv33 d20 f16 page4",
-          "b2 h2 q0 kv3 d4 f32", "b2 h2 q3 kv0 d4 f32 sink"}) {
-      const Example example{std::string_view(text)};
-      const Plan plan(example.problem, two_threads(), {.kernel = kernel.name});
+  std::set<std::string_view> ran;
+  for (const char* text :
+       {"b2 h4/2 q17 kv33 d20/12 bf16 causal window9 bias:hqk mask:bqk alibi softcap20 sink lse",
+        "b2 h4/2 q17 kv33 d20 f32 varlen20/40 lengths lse", "b2 h4/2 q1 kv33 d20 f16 page4",
+        "b1 h2 q110 kv300 d600 f32 causal", "b2 h4/2 q1 kv3000 d16 bf16 lengths page16 lse",
+        "b9 h2 q3 kv12 d20 f32 causal", "b2 h2 q0 kv3 d4 f32", "b2 h2 q3 kv0 d4 f32 sink"}) {
+    const Example example{std::string_view(text)};
+    for (const std::string_view kernel : kernels_for(example.problem)) {
+      ran.insert(kernel);
+      const Plan plan(example.problem, two_threads(), {.kernel = kernel});
       const Buffer workspace(two_threads(), plan.workspace_bytes());
       const Launch launch = {.workspace = workspace.bytes()};
       plan.run(example.arguments, launch);  // threads may allocate when they first run
       const std::int64_t before = allocations_so_far();
       for (int time = 0; time < 3; ++time) plan.run(example.arguments, launch);
-      EXPECT_EQ(allocations_so_far() - before, 0) << kernel.name << " on " << text;
+      EXPECT_EQ(allocations_so_far() - before, 0) << kernel << " on " << text;
+    }
+  }
+  expect_every_kernel_in(ran);
+}
+
+std::size_t workspace_of(std::string_view kernel, const std::string& text) {
+  return Plan(Problem::parse(text), two_threads(), {.kernel = kernel}).workspace_bytes();
+}
+
+TEST(Workspace, OfFlashKernelsGrowsNoFasterThanTheSequence) {
+  for (const std::string_view kernel :
+       kernels_for(Problem::parse("b1 h16 s1024 d64 bf16 causal lse"))) {
+    if (!kernel.starts_with("cpu.flash")) continue;
+    for (const std::string type : {"bf16", "bf16 causal lse", "bf16 bhsd alibi"}) {
+      const std::size_t few = workspace_of(kernel, "b1 h16 s1024 d64 " + type);
+      EXPECT_LE(workspace_of(kernel, "b1 h16 s8192 d64 " + type), 8 * few) << kernel << type;
+      EXPECT_LE(workspace_of(kernel, "b1 h16 s1048576 d64 " + type), 1024 * few) << kernel << type;
     }
   }
 }

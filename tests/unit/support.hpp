@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,24 @@ namespace rapt::test {
 inline const Device& two_threads() {
   static const Device device = Device::cpu(2);
   return device;
+}
+
+// The names of the CPU kernels that take a problem.
+inline std::vector<std::string_view> kernels_for(const Problem& problem) {
+  std::vector<std::string_view> result;
+  for (const Candidate& candidate : explain(problem, two_threads()).candidates) {
+    if (candidate.refusal.empty()) result.push_back(candidate.kernel);
+  }
+  return result;
+}
+
+// Shows that a test's problems left no CPU kernel out that this processor can run.
+inline void expect_every_kernel_in(const std::set<std::string_view>& ran) {
+  for (const KernelInfo& kernel : kernels()) {
+    if (kernel.backend != Backend::cpu) continue;
+    if (kernel.name == "cpu.flash_amx" && !two_threads().has("amx_bf16")) continue;
+    EXPECT_TRUE(ran.contains(kernel.name)) << kernel.name << " took none of the problems";
+  }
 }
 
 // EXPECT_TRUE(throws(code, "part of the sentence", [&] { ... }))

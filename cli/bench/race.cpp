@@ -1,0 +1,122 @@
+#include "cli/bench/race.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <memory>
+
+#include "src/verify/data.hpp"
+#include "src/verify/reference.hpp"
+
+namespace rapt::cli {
+namespace {
+
+constexpr std::uint64_t data_seed = 1;
+constexpr std::size_t most_input_sets = 256;
+constexpr double oracle_multiplications = 3e8;  // what checking a problem may cost
+
+// Inputs for one problem. Where memory is the limit there are as many sets as outgrow the caches,
+// used in turn.
+class Inputs {
+ public:
+  Inputs(const Problem& problem, const Device& device, bool rotate) {
+    sets_.push_back(make(problem, device, data_seed));
+    if (!rotate) return;
+    const double wanted = std::max(2.5 * device.nominal.cache_bytes, 256.0 * (1 << 20));
+    const double one = std::max(1.0, double(sets_[0]->input_bytes()));
+    const auto count =
+        static_cast<std::size_t>(std::clamp(wanted / one, 0.0, double(most_input_sets)));
+    while (sets_.size() <= count) sets_.push_back(make(problem, device, data_seed + sets_.size()));
+  }
+  verify::Data& first() { return *sets_[0]; }
+  Arguments next() { return sets_[turn_++ % sets_.size()]->on_device(); }
+
+ private:
+  static std::unique_ptr<verify::Data> make(const Problem& problem, const Device& device,
+                                            std::uint64_t seed) {
+    auto data = std::make_unique<verify::Data>(problem, device, seed, verify::Fill::typical);
+    data->upload();
+    return data;
+  }
+  std::vector<std::unique_ptr<verify::Data>> sets_;
+  std::size_t turn_ = 0;
+};
+
+// The plans of the entrants, and one workspace that is large enough for each.
+class Track {
+ public:
+  Track(const Problem& problem, const Device& device, std::span<const Entrant> entrants) {
+    std::size_t largest = 0;
+    for (const auto& [kernel, config] : entrants) {
+      plans_.emplace_back(problem, device, PlanOptions{.kernel = kernel, .config = config});
+      largest = std::max(largest, plans_.back().workspace_bytes());
+    }
+    workspace_ = Buffer(device, largest);
+  }
+  const std::vector<Plan>& plans() const { return plans_; }
+
+  double seconds(const Plan& plan, const Arguments& arguments) const {
+    const auto workspace = workspace_.bytes().first(plan.workspace_bytes());
+    const auto start = std::chrono::steady_clock::now();
+    plan.run(arguments, {.workspace = workspace});
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+ private:
+  std::vector<Plan> plans_;
+  Buffer workspace_;
+};
+
+// Sampled rows only: the oracle would take minutes for all of a large problem.
+verify::Reference reference_for(const verify::Data& data) {
+  const Problem& p = data.problem();
+  const double row = std::max(1.0, double(p.kv_len) * double(p.qk_dim + p.v_dim));
+  const double rows = std::clamp(oracle_multiplications / row, 4.0, 256.0);
+  return {data, static_cast<std::int64_t>(rows), data_seed};
+}
+
+Finish check(const Track& track, const Plan& plan, verify::Data& data,
+             const verify::Reference& reference) {
+  data.upload();
+  track.seconds(plan, data.on_device());
+  const auto lse = data.lse() ? data.lse()->download() : std::vector<std::byte>();
+  const verify::Comparison comparison = reference.compare(data.out().download(), lse);
+  return {.kernel = std::string(plan.kernel()),
+          .config = plan.config(),
+          .workspace_bytes = plan.workspace_bytes(),
+          .error = comparison.error,
+          .error_bound = comparison.bound,
+          .fault = comparison.fault,
+          .samples = {}};
+}
+
+}  // namespace
+
+std::vector<Finish> race(const Problem& problem, const Device& device, const Roof& roof,
+                         std::span<const Entrant> entrants, const RaceRules& rules) {
+  if (entrants.empty()) return {};
+  const Track track(problem, device, entrants);
+  Inputs inputs(problem, device, roof.bound == "memory");
+  const verify::Reference reference = reference_for(inputs.first());
+  std::vector<Finish> finishes;
+  for (const Plan& plan : track.plans()) {
+    finishes.push_back(check(track, plan, inputs.first(), reference));
+  }
+
+  double best = std::numeric_limits<double>::infinity();  // of those that are right
+  for (bool going = true; going;) {
+    going = false;
+    for (std::size_t i = 0; i < finishes.size(); ++i) {
+      Finish& finish = finishes[i];
+      const bool out = rules.losers == Losers::drop_out && finish.samples.far_behind(best);
+      if (out || finish.samples.enough(rules.seconds_each)) continue;
+      const double seconds = track.seconds(track.plans()[i], inputs.next());
+      finish.samples.add(seconds);
+      if (finish.fault.empty()) best = std::min(best, seconds);
+      going = true;
+    }
+  }
+  return finishes;
+}
+
+}  // namespace rapt::cli

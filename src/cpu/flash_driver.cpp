@@ -1,0 +1,430 @@
+// The flash driver: which rows meet which keys.
+//
+// A block is some queries of one head; a tile is some keys, counted from key 0. For one kv head an
+// item of work takes several blocks (of the query heads of the group, and of neighbouring queries):
+//
+//   for each tile of keys that some block sees:
+//     pack the tile's K and V                       once for all blocks of the item
+//     for each block that sees some of it:
+//       scores → (caps, biases, masks) → weights, and out = out · rescale + weights · V
+//
+// Wide heads would not fit the cache that way. Then an item is one block, and K, Q and V are packed
+// and multiplied `wide_part` dims at a time.
+//
+// A row's bits depend on the block and tiles alone, so neither on the number of threads, nor on
+// how blocks were dealt into items. A row group computes only the keys that its rows see: a causal
+// problem costs half, and keys that nobody may see are never touched.
+#include "src/cpu/flash_driver.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/core/call.hpp"
+#include "src/core/parallel.hpp"
+#include "src/core/text.hpp"
+#include "src/cpu/row_operations.hpp"
+
+namespace rapt {
+namespace {
+
+using semantics::divided_up;
+using semantics::Index;
+using semantics::Range;
+using semantics::rounded_up;
+
+// An item's packed queries and sums. They are read once a tile, so that the last cache will do.
+constexpr Index most_item_bytes = 4 << 20;
+constexpr Index most_blocks = 64;
+constexpr Index wide_part = 512;
+constexpr Index wide_keys = 128;  // of a tile, at most
+
+// How the work is cut, and what scratch memory a thread needs for it.
+struct Shape {
+  FlashTiles tiles;
+  bool wide;              // heads are worked on in parts
+  Index qk_part, v_part;  // dims that are packed at a time
+  Index group;            // query heads of a kv head
+  Index padded_rows;      // of a block: whole row groups
+  Index out_stride;       // v_dim, padded
+  Index blocks_per_item;
+  Index items_per_head;  // kv head of a sequence; an upper bound
+  Index items;
+  // Offsets into a thread's scratch memory, and its size.
+  Index queries, keys, values, engine_scratch, out, states, ranges, pointers, parts, scratch_bytes;
+  Index queries_bytes;  // of a block
+
+  Shape(const Problem& p, const Device& device, const Engine& engine, FlashTiles given)
+      : tiles(given) {
+    wide = engine.set_scores && std::max(p.qk_dim, p.v_dim) > wide_part;
+    qk_part = wide ? std::min(p.qk_dim, wide_part) : p.qk_dim;
+    v_part = wide ? std::min(p.v_dim, wide_part) : p.v_dim;
+    if (wide) tiles.keys = std::min(tiles.keys, wide_keys);
+    tiles.rows = std::min(tiles.rows, std::max<Index>(p.q_len, 1));
+    tiles.keys = std::min(tiles.keys, rounded_up(std::max<Index>(p.kv_len, 1), engine.panel));
+    tiles.keys = rounded_up(tiles.keys, engine.panel);
+    padded_rows = rounded_up(tiles.rows, engine.group_rows);
+    group = p.heads / p.kv_heads;
+    out_stride = rounded_up(p.v_dim, engine.panel);
+    queries_bytes = rounded_up(engine.queries_bytes(tiles.rows, qk_part), 64);
+    const Index block_bytes = queries_bytes + padded_rows * out_stride * 4;
+    const Index blocks = divided_up(std::max<Index>(p.q_len, 1), tiles.rows) * group;
+    const Index heads = p.batch * p.kv_heads;
+    // As many blocks as the cache holds, so that few items pack the same keys, but enough items to
+    // keep all threads busy to the end.
+    const Index wanted_items = divided_up(Index{4} * device.threads, std::max<Index>(heads, 1));
+    const Index most = wide ? 1 : std::clamp<Index>(most_item_bytes / block_bytes, 1, most_blocks);
+    blocks_per_item = std::clamp<Index>(blocks / wanted_items, 1, most);
+    items_per_head = divided_up(blocks, blocks_per_item);
+    items = heads * items_per_head;
+
+    Index end = 0;
+    const auto take = [&](Index bytes) {
+      const Index begin = end;
+      end += rounded_up(bytes, 64);
+      return begin;
+    };
+    queries = take(blocks_per_item * queries_bytes);
+    keys = take(engine.keys_bytes(tiles.keys, qk_part));
+    values = take(engine.values_bytes(tiles.keys, v_part));
+    engine_scratch = take(engine.scratch_bytes(tiles.rows, tiles.keys));
+    out = take(blocks_per_item * padded_rows * out_stride * 4);
+    states = take((2 * blocks_per_item + 1) * padded_rows * 4);
+    ranges = take((tiles.rows + padded_rows / engine.group_rows) * Index{sizeof(Range)});
+    pointers = take(2 * tiles.keys * Index{sizeof(void*)});
+    parts = take(std::max(tiles.keys, tiles.rows) * Index{sizeof(void*)});
+    scratch_bytes = end;
+  }
+};
+
+// Queries of one head.
+struct Block {
+  Index head, first_query, rows;
+  Range keys;  // that some of them see
+  void* queries;
+  float *out, *reference, *row_sum;
+};
+
+class Flash {
+ public:
+  Flash(const Task& task, const Arguments& arguments, const Launch& launch, const Engine& engine,
+        FlashTiles tiles)
+      : problem_(task.problem),
+        call_(make_call(task.problem, arguments)),
+        engine_(engine),
+        rows_(row_operations()),
+        shape_(task.problem, task.device, engine, tiles),
+        workspace_(launch.workspace.data()),
+        element_(size_in_bytes(task.problem.dtype)),
+        scoring_(has_scoring(call_)) {}
+
+  Index items() const { return shape_.items; }
+
+  void run_item(Index slot, Index item) const {
+    const Index pair = item / shape_.items_per_head;
+    const semantics::Sequence sequence = semantics::sequence(call_, pair / call_.kv_heads);
+    const Index kv_head = pair % call_.kv_heads;
+    std::byte* scratch = workspace_ + slot * shape_.scratch_bytes;
+
+    Block blocks[most_blocks];
+    const Index count =
+        take_blocks(sequence, kv_head, item % shape_.items_per_head, scratch, blocks);
+    if (count == 0) return;
+    Range keys = {sequence.kv_len, 0};
+    for (Index i = 0; i < count; ++i) {
+      if (blocks[i].keys.begin == blocks[i].keys.end) continue;
+      keys.begin = std::min(keys.begin, blocks[i].keys.begin);
+      keys.end = std::max(keys.end, blocks[i].keys.end);
+    }
+    engine_.enter();
+    for (Index i = 0; i < count; ++i) start(sequence, blocks[i], scratch);
+    for (Index tile = keys.begin / shape_.tiles.keys * shape_.tiles.keys; tile < keys.end;
+         tile += shape_.tiles.keys) {
+      const Range inside = within(keys, tile);
+      point_at_keys(sequence, kv_head, tile, inside, scratch);
+      if (!shape_.wide) {
+        pack_keys(inside, {0, call_.qk_dim}, scratch);
+        pack_values(inside, {0, call_.v_dim}, scratch);
+      }
+      for (Index i = 0; i < count; ++i) meet(sequence, blocks[i], tile, scratch);
+    }
+    engine_.leave();
+    for (Index i = 0; i < count; ++i) finish(sequence, blocks[i]);
+  }
+
+ private:
+  // The part of a range that lies in a tile, counted from the tile's first key.
+  Range within(Range keys, Index tile) const {
+    const Index begin = std::clamp<Index>(keys.begin - tile, 0, shape_.tiles.keys);
+    return {begin, std::max(begin, std::clamp<Index>(keys.end - tile, 0, shape_.tiles.keys))};
+  }
+
+  // The last queries come first: under a causal mask they see most, and a thread that gets one of
+  // them late would keep the others waiting.
+  Index take_blocks(const semantics::Sequence& sequence, Index kv_head, Index item,
+                    std::byte* scratch, Block* blocks) const {
+    const Index total = divided_up(sequence.q_len, shape_.tiles.rows) * shape_.group;
+    const Index first = item * shape_.blocks_per_item;
+    const Index count = std::clamp<Index>(total - first, 0, shape_.blocks_per_item);
+    auto* states = reinterpret_cast<float*>(scratch + shape_.states);
+    for (Index i = 0; i < count; ++i) {
+      const Index unit = total - 1 - (first + i);
+      Block& block = blocks[i];
+      block.head = kv_head * shape_.group + unit % shape_.group;
+      block.first_query = unit / shape_.group * shape_.tiles.rows;
+      block.rows = std::min(shape_.tiles.rows, sequence.q_len - block.first_query);
+      const Index position = block.first_query + sequence.offset;
+      block.keys = semantics::keys_of_some(call_.window, position, position + block.rows - 1,
+                                           sequence.kv_len);
+      block.queries = scratch + shape_.queries + i * shape_.queries_bytes;
+      block.out = reinterpret_cast<float*>(scratch + shape_.out) +
+                  i * shape_.padded_rows * shape_.out_stride;
+      block.reference = states + (2 * i + 1) * shape_.padded_rows;
+      block.row_sum = states + (2 * i + 2) * shape_.padded_rows;
+    }
+    return count;
+  }
+
+  void start(const semantics::Sequence& sequence, const Block& block, std::byte* scratch) const {
+    if (!shape_.wide) pack_queries(sequence, block, {0, call_.qk_dim}, scratch);
+    // A sink is a key without a value, seen before all others.
+    const float sink = call_.sinks ? call_.sinks[block.head] : minus_infinity;
+    std::fill_n(block.reference, block.rows, sink * log2_e);
+    std::fill_n(block.row_sum, block.rows, sink == minus_infinity ? 0.0f : 1.0f);
+    if (!sets_out(block)) std::fill_n(block.out, block.rows * shape_.out_stride, 0.0f);
+  }
+
+  // Some dims of a block's queries.
+  void pack_queries(const semantics::Sequence& sequence, const Block& block, Range dims,
+                    std::byte* scratch) const {
+    auto** pointers = reinterpret_cast<const void**>(scratch + shape_.parts);
+    for (Index row = 0; row < block.rows; ++row) {
+      const auto place = semantics::query_place(call_, sequence, block.first_query + row);
+      const Index at = semantics::row_offset(call_.q_stride, place, block.head) + dims.begin;
+      pointers[row] = static_cast<const std::byte*>(call_.q) + at * element_;
+    }
+    engine_.pack_queries(problem_.dtype, pointers, block.rows, dims.end - dims.begin,
+                         block.queries);
+  }
+
+  // Where the keys and values of a tile begin, for the packing functions.
+  void point_at_keys(const semantics::Sequence& sequence, Index kv_head, Index tile, Range keys,
+                     std::byte* scratch) const {
+    auto** key_rows = reinterpret_cast<const std::byte**>(scratch + shape_.pointers);
+    auto** value_rows = key_rows + shape_.tiles.keys;
+    for (Index key = keys.begin; key < keys.end; ++key) {
+      const auto place = semantics::key_place(call_, sequence, tile + key);
+      key_rows[key] = static_cast<const std::byte*>(call_.k) +
+                      semantics::row_offset(call_.k_stride, place, kv_head) * element_;
+      value_rows[key] = static_cast<const std::byte*>(call_.v) +
+                        semantics::row_offset(call_.v_stride, place, kv_head) * element_;
+    }
+  }
+
+  // The rows of a tile from the first of some dims on.
+  const void* const* part_of(Range keys, Index first_dim, Index first_pointer,
+                             std::byte* scratch) const {
+    const auto* const* rows =
+        reinterpret_cast<const std::byte* const*>(scratch + shape_.pointers) + first_pointer;
+    auto** parts = reinterpret_cast<const void**>(scratch + shape_.parts);
+    for (Index key = keys.begin; key < keys.end; ++key)
+      parts[key] = rows[key] + first_dim * element_;
+    return parts;
+  }
+  void pack_keys(Range keys, Range dims, std::byte* scratch) const {
+    engine_.pack_keys(problem_.dtype, part_of(keys, dims.begin, 0, scratch), keys,
+                      dims.end - dims.begin, scratch + shape_.keys);
+  }
+  void pack_values(Range keys, Range dims, std::byte* scratch) const {
+    engine_.pack_values(problem_.dtype, part_of(keys, dims.begin, shape_.tiles.keys, scratch), keys,
+                        shape_.tiles.keys, dims.end - dims.begin, scratch + shape_.values);
+  }
+
+  // One block against one tile.
+  void meet(const semantics::Sequence& sequence, const Block& block, Index tile,
+            std::byte* scratch) const {
+    const Range seen = within(block.keys, tile);
+    if (seen.begin == seen.end) return;
+    auto* row_keys = reinterpret_cast<Range*>(scratch + shape_.ranges);
+    Range* group_keys = row_keys + shape_.tiles.rows;
+    find_ranges(sequence, block, tile, row_keys, group_keys);
+
+    BlockTile t = {};
+    t.rows = block.rows;
+    t.qk_dim = call_.qk_dim;
+    t.v_dim = call_.v_dim;
+    t.tile_keys = shape_.tiles.keys;
+    t.row_keys = row_keys;
+    t.group_keys = group_keys;
+    t.queries = block.queries;
+    t.keys = scratch + shape_.keys;
+    t.values = scratch + shape_.values;
+    t.scratch = scratch + shape_.engine_scratch;
+    t.score_scale = scoring_ ? log2_e : call_.scale * log2_e;
+    t.reference = block.reference;
+    t.row_sum = block.row_sum;
+    t.rescale = reinterpret_cast<float*>(scratch + shape_.states);
+    t.out = block.out;
+    t.out_stride = shape_.out_stride;
+
+    const Meeting meeting = {*this, sequence, block, tile};
+    t.context = &meeting;
+    t.score_row = scoring_ ? score_row : nullptr;
+    if (shape_.wide)
+      attend_wide(meeting, seen, t, scratch);
+    else
+      engine_.attend(t);
+  }
+
+  // What each row, and each group of rows, sees of a tile.
+  void find_ranges(const semantics::Sequence& sequence, const Block& block, Index tile,
+                   Range* row_keys, Range* group_keys) const {
+    const Index position = block.first_query + sequence.offset;
+    const Index groups = divided_up(block.rows, engine_.group_rows);
+    const Range some = within(block.keys, tile);
+    const Range all = within(
+        semantics::keys_of_all(call_.window, position, position + block.rows - 1, sequence.kv_len),
+        tile);
+    if (some.begin == all.begin && some.end == all.end) {
+      std::fill_n(row_keys, block.rows, all);
+      std::fill_n(group_keys, groups, all);
+      return;
+    }
+    std::fill_n(group_keys, groups, Range{0, 0});
+    for (Index row = 0; row < block.rows; ++row) {
+      const Range keys =
+          within(semantics::key_range(call_.window, position + row, sequence.kv_len), tile);
+      row_keys[row] = keys;
+      Range& group = group_keys[row / engine_.group_rows];
+      if (keys.begin == keys.end) continue;
+      group = group.begin == group.end
+                  ? keys
+                  : Range{std::min(group.begin, keys.begin), std::max(group.end, keys.end)};
+    }
+  }
+
+  // What score_row has to know of the block and tile.
+  struct Meeting {
+    const Flash& flash;
+    const semantics::Sequence& sequence;
+    const Block& block;
+    Index tile;
+  };
+
+  // Part by part of the dims. `seen`: keys that some row of the block sees.
+  void attend_wide(const Meeting& meeting, Range seen, BlockTile t, std::byte* scratch) const {
+    for (Index dim = 0; dim < call_.qk_dim; dim += shape_.qk_part) {
+      const Range dims = {dim, std::min(dim + shape_.qk_part, call_.qk_dim)};
+      pack_queries(meeting.sequence, meeting.block, dims, scratch);
+      pack_keys(seen, dims, scratch);
+      t.qk_dim = dims.end - dims.begin;
+      if (dim == 0)
+        engine_.set_scores(t);
+      else
+        engine_.add_scores(t);
+    }
+    engine_.weigh(t);
+    for (Index dim = 0; dim < call_.v_dim; dim += shape_.v_part) {
+      const Range dims = {dim, std::min(dim + shape_.v_part, call_.v_dim)};
+      pack_values(seen, dims, scratch);
+      t.v_dim = dims.end - dims.begin;
+      t.out = meeting.block.out + dim;
+      if (meeting.tile <= meeting.block.keys.begin)
+        engine_.set_out(t);
+      else
+        engine_.add_out(t);
+      if (meeting.tile + shape_.tiles.keys >= meeting.block.keys.end)
+        store_out(meeting.sequence, meeting.block, dims);
+    }
+  }
+
+  static void score_row(const BlockTile& t, Index row, Range keys, float* dots) {
+    const auto& [flash, sequence, block, tile] = *static_cast<const Meeting*>(t.context);
+    flash.rows_.score(row_scoring(flash.call_, flash.problem_.dtype, sequence, block.head,
+                                  block.first_query + row, tile + keys.begin),
+                      dots, keys.end - keys.begin);
+  }
+
+  // Whether the first tile that a block meets sets its out, and the last one stores it.
+  bool sets_out(const Block& block) const {
+    return shape_.wide && block.keys.begin < block.keys.end;
+  }
+
+  void store_out(const semantics::Sequence& sequence, const Block& block, Range dims) const {
+    for (Index row = 0; row < block.rows; ++row) {
+      const auto place = semantics::query_place(call_, sequence, block.first_query + row);
+      const Index at = semantics::row_offset(call_.out_stride, place, block.head) + dims.begin;
+      const float sum = block.row_sum[row];
+      rows_.store(problem_.dtype, block.out + row * shape_.out_stride + dims.begin,
+                  sum != 0 ? 1 / sum : 0, dims.end - dims.begin,
+                  static_cast<std::byte*>(call_.out) + at * element_);
+    }
+  }
+
+  void finish(const semantics::Sequence& sequence, const Block& block) const {
+    if (!sets_out(block)) store_out(sequence, block, {0, call_.v_dim});
+    if (!call_.lse) return;
+    for (Index row = 0; row < block.rows; ++row) {
+      const auto place = semantics::query_place(call_, sequence, block.first_query + row);
+      call_.lse[semantics::lse_offset(call_, place, block.head)] =
+          natural_log(block.reference[row], block.row_sum[row]);
+    }
+  }
+
+  const Problem& problem_;
+  const semantics::Call call_;
+  const Engine& engine_;
+  const RowOperations& rows_;
+  const Shape shape_;
+  std::byte* workspace_;
+  Index element_;
+  bool scoring_;
+};
+
+}  // namespace
+
+Estimate flash_estimate(const Task& task, const Engine& engine, FlashTiles tiles,
+                        FlashRates rates) {
+  const Problem& p = task.problem;
+  const Shape shape(p, task.device, engine, tiles);
+  const double threads = task.device.threads, items = double(shape.items);
+  const double busy = items > 0 ? items / (std::ceil(items / threads) * threads) : 1;
+  const double rows = double(std::max<Index>(p.q_len, 1));
+  const double group = double(engine.group_rows);
+  const double padding = std::ceil(rows / group) * group / rows;
+  const double dims = double(p.qk_dim + p.v_dim), pairs = p.flops() / (2 * dims);
+  const double keys = std::max(double(p.total_kv), double(p.batch) * double(engine.panel));
+  const double packed = keys * double(p.kv_heads) * double(shape.items_per_head) * dims;
+  const double vector_flops =
+      pairs * rates.flops_per_weight + packed * rates.flops_per_packed_element;
+  const double compute =
+      p.flops() * padding / rates.product_flops + vector_flops / task.device.nominal.f32_flops;
+  // Packing waits for memory before the products begin, so that both times add up.
+  const double memory = p.bytes() / task.device.nominal.read_bandwidth;
+  const double overhead = 3e-6 + 1e-6 * items / threads;
+  return {compute / busy + memory + overhead, compute / busy > memory ? "compute" : "memory"};
+}
+
+Support flash_support(const Problem& problem, const Device& device, const Engine& engine,
+                      FlashTiles largest) {
+  const Shape shape(problem, device, engine, largest);
+  const double slots = double(std::min<Index>(device.threads, shape.items));
+  const double bytes = slots * double(shape.scratch_bytes), limit = device.nominal.memory_bytes;
+  if (limit == 0 || bytes <= limit) return Support::yes();
+  return Support::no(text("its tiles would need ", human_bytes(bytes), "; this machine has ",
+                          human_bytes(limit), " of memory"));
+}
+
+std::size_t flash_workspace(const Task& task, const Engine& engine, FlashTiles tiles) {
+  const Shape shape(task.problem, task.device, engine, tiles);
+  const Index slots = std::min<Index>(task.device.threads, shape.items);
+  return static_cast<std::size_t>(slots * shape.scratch_bytes);
+}
+
+void run_flash(const Task& task, const Arguments& arguments, const Launch& launch,
+               const Engine& engine, FlashTiles tiles) {
+  const Flash flash(task, arguments, launch, engine, tiles);
+  parallel_for_slots(*task.executor, task.device.threads, flash.items(),
+                     [&](Index slot, Index item) { flash.run_item(slot, item); });
+}
+
+}  // namespace rapt

@@ -1,0 +1,62 @@
+// Which instruction sets vector code is compiled for, and which of them this processor runs.
+//
+// Vector code is written once, with Google Highway (headers only), in files that Highway includes
+// once per target (hwy/foreach_target.h); each target's functions live in a namespace of its own.
+// Such a file ends with a table of function pointers per target, and RAPT_BEST_TARGET(table) picks
+// one at run time. RAPT_SIMD=scalar|avx2|avx512|neon|sve forces a lesser one, for tests.
+#pragma once
+
+// The levels between these bring nothing to f32 arithmetic, and each costs a compilation. Without
+// AVX2 the scalar code is what there is.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+// Scalar code beside NEON, so that the fallback is tested on every chip.
+#define HWY_COMPILE_ALL_ATTAINABLE
+
+#include <hwy/detect_targets.h>
+
+namespace rapt {
+
+enum class Simd { scalar, avx2, avx512, neon, sve };
+
+// Whether the processor and RAPT_SIMD allow this level.
+bool simd_allowed(Simd level);
+
+}  // namespace rapt
+
+#if HWY_TARGETS & HWY_AVX3
+#define RAPT_TRY_AVX512(table) \
+  if (rapt::simd_allowed(rapt::Simd::avx512)) return N_AVX3::table;
+#else
+#define RAPT_TRY_AVX512(table)
+#endif
+#if HWY_TARGETS & HWY_AVX2
+#define RAPT_TRY_AVX2(table) \
+  if (rapt::simd_allowed(rapt::Simd::avx2)) return N_AVX2::table;
+#else
+#define RAPT_TRY_AVX2(table)
+#endif
+#if HWY_TARGETS & HWY_SVE
+#define RAPT_TRY_SVE(table) \
+  if (rapt::simd_allowed(rapt::Simd::sve)) return N_SVE::table;
+#else
+#define RAPT_TRY_SVE(table)
+#endif
+#if HWY_TARGETS & HWY_NEON
+#define RAPT_TRY_NEON(table) \
+  if (rapt::simd_allowed(rapt::Simd::neon)) return N_NEON::table;
+#else
+#define RAPT_TRY_NEON(table)
+#endif
+#if HWY_TARGETS & HWY_SCALAR
+#define RAPT_FALLBACK(table) return N_SCALAR::table
+#else
+#define RAPT_FALLBACK(table) return N_EMU128::table
+#endif
+
+// The body of a function that returns the best target's `table`.
+#define RAPT_BEST_TARGET(table) \
+  RAPT_TRY_AVX512(table)        \
+  RAPT_TRY_AVX2(table)          \
+  RAPT_TRY_SVE(table)           \
+  RAPT_TRY_NEON(table)          \
+  RAPT_FALLBACK(table)

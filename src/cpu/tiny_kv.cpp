@@ -1,0 +1,191 @@
+// cpu.tiny_kv: a handful of keys and a huge batch. Memory is the limit, so each (sequence, kv head)
+// is read once, in order, and its results are written while the next one is on its way; nothing is
+// packed, split or merged, and scores live in registers and on the stack.
+#include "src/cpu/simd/targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/cpu/tiny_kv.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "src/core/call.hpp"
+#include "src/cpu/row_operations.hpp"
+#include "src/cpu/simd/softmax-inl.hpp"
+
+#ifndef RAPT_TINY_KV_ONCE
+#define RAPT_TINY_KV_ONCE
+namespace rapt {
+inline constexpr semantics::Index most_tiny_keys = 16;
+inline constexpr semantics::Index most_tiny_lanes = 64;  // f32 in the longest vector of SVE
+}  // namespace rapt
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace rapt::HWY_NAMESPACE {
+namespace {
+
+using semantics::Index;
+
+Index lanes() { return static_cast<Index>(hn::Lanes(Floats())); }
+
+template <class Element>
+HWY_INLINE float dot(const Element* HWY_RESTRICT a, const Element* HWY_RESTRICT b, Index dim) {
+  const Floats d;
+  const Index width = lanes();
+  FloatVector sum0 = hn::Zero(d), sum1 = hn::Zero(d);
+  Index i = 0;
+  for (; i + 2 * width <= dim; i += 2 * width) {
+    sum0 = hn::MulAdd(load_floats(d, a + i), load_floats(d, b + i), sum0);
+    sum1 = hn::MulAdd(load_floats(d, a + i + width), load_floats(d, b + i + width), sum1);
+  }
+  for (; i + width <= dim; i += width)
+    sum0 = hn::MulAdd(load_floats(d, a + i), load_floats(d, b + i), sum0);
+  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
+  for (; i < dim; ++i) sum += to_float(a[i]) * to_float(b[i]);
+  return sum;
+}
+
+// out = Σ weights[key] · v[key]
+template <class Element>
+HWY_INLINE void weighted_sum(const float* weights, const Element* const* v, Index keys, Index dim,
+                             Element* HWY_RESTRICT out) {
+  const Floats d;
+  const Index width = lanes();
+  Index i = 0;
+  for (; i + width <= dim; i += width) {
+    FloatVector sum = hn::Zero(d);
+    for (Index key = 0; key < keys; ++key)
+      sum = hn::MulAdd(hn::Set(d, weights[key]), load_floats(d, v[key] + i), sum);
+    store_floats(sum, out + i);
+  }
+  for (; i < dim; ++i) {
+    float sum = 0;
+    for (Index key = 0; key < keys; ++key) sum += weights[key] * to_float(v[key][i]);
+    out[i] = from_float<Element>(sum);
+  }
+}
+
+// Scores of one row become weights that sum to 1 (with the sink's); returns lse.
+HWY_INLINE float normalize(float* scores, semantics::Range keys, Index count, float scale,
+                           float sink) {
+  float row_max = sink, row_sum = sink == minus_infinity ? 0.0f : 1.0f;
+  softmax_row(scores, keys, {0, count}, scale, row_max, row_sum);
+  const float factor = row_sum == 0 ? 0 : 1 / row_sum;
+  for (Index i = 0; i < count; ++i) scores[i] *= factor;
+  return natural_log(row_max, row_sum);
+}
+
+// All queries of the heads of one kv head.
+template <class Element>
+void attend(const semantics::Call& call, DType dtype, const semantics::Sequence& sequence,
+            Index kv_head) {
+  const bool scoring = has_scoring(call);
+  const Element *k[most_tiny_keys], *v[most_tiny_keys];
+  for (Index key = 0; key < sequence.kv_len; ++key) {
+    const auto place = semantics::key_place(call, sequence, key);
+    k[key] =
+        static_cast<const Element*>(call.k) + semantics::row_offset(call.k_stride, place, kv_head);
+    v[key] =
+        static_cast<const Element*>(call.v) + semantics::row_offset(call.v_stride, place, kv_head);
+  }
+  const Index group = call.heads / call.kv_heads;
+  for (Index query = 0; query < sequence.q_len; ++query) {
+    const auto place = semantics::query_place(call, sequence, query);
+    const semantics::Range keys =
+        semantics::key_range(call.window, query + sequence.offset, sequence.kv_len);
+    for (Index head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      const auto* q =
+          static_cast<const Element*>(call.q) + semantics::row_offset(call.q_stride, place, head);
+      HWY_ALIGN float scores[std::max(most_tiny_keys, most_tiny_lanes)];
+      for (Index key = keys.begin; key < keys.end; ++key) scores[key] = dot(q, k[key], call.qk_dim);
+      if (scoring && keys.begin < keys.end) {
+        row_operations().score(row_scoring(call, dtype, sequence, head, query, keys.begin),
+                               scores + keys.begin, keys.end - keys.begin);
+      }
+      const float sink = call.sinks ? call.sinks[head] * log2_e : minus_infinity;
+      const float lse =
+          normalize(scores, keys, sequence.kv_len, scoring ? log2_e : call.scale * log2_e, sink);
+      weighted_sum(
+          scores + keys.begin, v + keys.begin, keys.end - keys.begin, call.v_dim,
+          static_cast<Element*>(call.out) + semantics::row_offset(call.out_stride, place, head));
+      if (call.lse) call.lse[semantics::lse_offset(call, place, head)] = lse;
+    }
+  }
+}
+
+// Sequences first … last − 1.
+void attend_sequences(const semantics::Call& call, DType dtype, Index first, Index last) {
+  with_element_type(dtype, [&](auto type) {
+    for (Index b = first; b < last; ++b) {
+      const semantics::Sequence sequence = semantics::sequence(call, b);
+      for (Index kv_head = 0; kv_head < call.kv_heads; ++kv_head)
+        attend<decltype(type)>(call, dtype, sequence, kv_head);
+    }
+  });
+}
+
+}  // namespace
+
+constexpr auto tiny_kv = attend_sequences;
+
+}  // namespace rapt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "src/core/parallel.hpp"
+#include "src/core/text.hpp"
+#include "src/cpu/kernels.hpp"
+
+namespace rapt {
+namespace {
+
+using semantics::Index;
+
+using Attend = void (*)(const semantics::Call&, DType, Index first, Index last);
+Attend best_attend() { RAPT_BEST_TARGET(tiny_kv); }
+
+Support supports(const Problem& p, const Device&) {
+  if (p.kv_len <= most_tiny_keys) return Support::yes();
+  return Support::no(text("it takes up to ", most_tiny_keys, " keys; this problem has ", p.kv_len));
+}
+
+// It reads everything once. Few rows leave it to the latency of each.
+Estimate estimate(const Task& task) {
+  const Problem& p = task.problem;
+  const double busy = std::min(1.0, double(p.batch) / task.device.threads);
+  const double rows = double(p.total_q) * double(p.heads);
+  const double overhead = 2e-6 + rows * 40e-9 / (busy * task.device.threads);
+  return estimate_from(p.flops(), 0.2 * busy * task.device.nominal.f32_flops, p.bytes(),
+                       busy * task.device.nominal.read_bandwidth, overhead);
+}
+
+std::size_t workspace(const Task&) { return 0; }
+
+void run(const Task& task, const Arguments& arguments, const Launch&) {
+  const semantics::Call call = make_call(task.problem, arguments);
+  const Attend attend = best_attend();
+  // A few items a thread, each of neighbouring sequences.
+  const Index wanted = 8 * task.device.threads;
+  const Index each = std::max<Index>(1, (call.batch + wanted - 1) / wanted);
+  parallel_for_slots(
+      *task.executor, task.device.threads, (call.batch + each - 1) / each, [&](Index, Index item) {
+        attend(call, task.problem.dtype, item * each, std::min(call.batch, (item + 1) * each));
+      });
+}
+
+}  // namespace
+
+const Kernel cpu_tiny_kv = {
+    .name = "cpu.tiny_kv",
+    .summary = "a handful of keys and a huge batch, straight through memory",
+    .backend = Backend::cpu,
+    .by_name_only = false,
+    .supports = supports,
+    .configs = one_empty_config,
+    .estimate = estimate,
+    .workspace = workspace,
+    .run = run,
+};
+
+}  // namespace rapt
+#endif

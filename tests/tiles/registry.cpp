@@ -1,0 +1,136 @@
+// The list of kernels for the tests of cpu.flash_amx on machines without AMX: the same kernel over
+// a model of the tile unit, written from the manual's description of its instructions.
+#include "src/library/registry.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "src/cpu/simd/targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tests/tiles/registry.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "src/cpu/engine_amx-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace rapt::HWY_NAMESPACE {
+namespace {
+
+struct ModelTiles {
+  using Tile = std::array<std::array<std::byte, 64>, 16>;
+  static inline thread_local std::array<Tile, 8> tiles = {};
+  static inline thread_local bool configured = false;
+
+  static void require_configured() {
+    if (!configured) __builtin_trap();  // as the processor does
+  }
+  static void enter() { configured = true; }
+  static void leave() { configured = false; }
+
+  template <int tile>
+  static void zero() {
+    require_configured();
+    tiles[tile] = {};
+  }
+  template <int tile>
+  static void load(const void* from, std::int64_t row_bytes) {
+    require_configured();
+    for (std::int64_t row = 0; row < 16; ++row)
+      std::memcpy(tiles[tile][std::size_t(row)].data(),
+                  static_cast<const std::byte*>(from) + row * row_bytes, 64);
+  }
+  template <int tile>
+  static void store(void* to, std::int64_t row_bytes) {
+    require_configured();
+    for (std::int64_t row = 0; row < 16; ++row)
+      std::memcpy(static_cast<std::byte*>(to) + row * row_bytes,
+                  tiles[tile][std::size_t(row)].data(), 64);
+  }
+  template <int sum, int a, int b>
+  static void multiply() {
+    require_configured();
+    float sums[16][16];
+    BF16 left[16][32], right[16][32];
+    std::memcpy(sums, &tiles[sum], sizeof sums);
+    std::memcpy(left, &tiles[a], sizeof left);
+    std::memcpy(right, &tiles[b], sizeof right);
+    for (int m = 0; m < 16; ++m) {
+      for (int k = 0; k < 16; ++k) {
+        const float even = to_float(left[m][2 * k]), odd = to_float(left[m][2 * k + 1]);
+        for (int n = 0; n < 16; ++n)
+          sums[m][n] += even * to_float(right[k][2 * n]) + odd * to_float(right[k][2 * n + 1]);
+      }
+    }
+    std::memcpy(&tiles[sum], sums, sizeof sums);
+  }
+
+  static HWY_INLINE void store_rounded(FloatVector low, FloatVector high, BF16* to) {
+    const Floats d;
+    HWY_ALIGN float weights[2 * hn::MaxLanes(Floats())];
+    const std::size_t lanes = hn::Lanes(d);
+    hn::StoreU(low, d, weights);
+    hn::StoreU(high, d, weights + lanes);
+    for (std::size_t i = 0; i < 2 * lanes; ++i) to[i] = from_float<BF16>(weights[i]);
+  }
+};
+
+}  // namespace
+
+const Engine& model_engine() { return TileEngine<ModelTiles>::engine(); }
+
+}  // namespace rapt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "src/cpu/flash_driver.hpp"
+#include "src/oracle/oracle.hpp"
+
+namespace rapt {
+namespace {
+
+const Engine& engine() { RAPT_BEST_TARGET(model_engine()); }
+
+Support supports(const Problem& problem, const Device& device) {
+  if (problem.dtype != DType::bf16) return Support::no("it computes in bf16 only");
+  return flash_support(problem, device, engine(), {128, 512});
+}
+
+FlashTiles tiles_of(const Config& config) { return {config.at("rows"), config.at("keys")}; }
+
+std::vector<Config> configs(const Problem&, const Device&) {
+  return {{{{"rows", 128}, {"keys", 512}}}, {{{"rows", 64}, {"keys", 64}}}};
+}
+
+Estimate estimate(const Task&) { return {1, "compute"}; }
+
+std::size_t workspace(const Task& task) {
+  return flash_workspace(task, engine(), tiles_of(task.config));
+}
+
+void run(const Task& task, const Arguments& arguments, const Launch& launch) {
+  run_flash(task, arguments, launch, engine(), tiles_of(task.config));
+}
+
+constexpr Kernel cpu_flash_model = {
+    .name = "cpu.flash_model",
+    .summary = "flash in bf16 on a model of AMX tiles",
+    .backend = Backend::cpu,
+    .by_name_only = false,
+    .supports = supports,
+    .configs = configs,
+    .estimate = estimate,
+    .workspace = workspace,
+    .run = run,
+};
+
+}  // namespace
+
+std::span<const Kernel* const> registered_kernels() {
+  static constexpr const Kernel* list[] = {&cpu_oracle, &cpu_flash_model};
+  return list;
+}
+
+}  // namespace rapt
+#endif
