@@ -9,8 +9,8 @@
 #endif
 
 #include <algorithm>
-#include <cstring>
 #include <cstddef>
+#include <cstring>
 
 #include "src/cpu/simd/math-inl.hpp"
 #include "src/semantics/visibility.hpp"
