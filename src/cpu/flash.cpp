@@ -7,8 +7,6 @@ namespace {
 
 constexpr FlashTiles largest_tiles = {192, 512};
 
-FlashTiles tiles_of(const Config& config) { return {config.at("rows"), config.at("keys")}; }
-
 Support supports(const Problem& problem, const Device& device) {
   return flash_support(problem, device, f32_engine(), largest_tiles);
 }
@@ -22,16 +20,13 @@ std::vector<Config> configs(const Problem&, const Device&) {
 // Measured: nine tenths of the FMA rate in the products; a weight costs as much as 24 FMAs, packing
 // an element as much as 14.
 Estimate estimate(const Task& task) {
-  return flash_estimate(task, f32_engine(), tiles_of(task.config),
-                        {0.9 * task.device.nominal.f32_flops, 48, 28});
+  return flash_estimate(task, f32_engine(), {0.9 * task.device.nominal.f32_flops, 48, 28});
 }
 
-std::size_t workspace(const Task& task) {
-  return flash_workspace(task, f32_engine(), tiles_of(task.config));
-}
+std::size_t workspace(const Task& task) { return flash_workspace(task, f32_engine()); }
 
 void run(const Task& task, const Arguments& arguments, const Launch& launch) {
-  run_flash(task, arguments, launch, f32_engine(), tiles_of(task.config));
+  run_flash(task, arguments, launch, f32_engine());
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 namespace rapt {
 namespace {
 
-FlashTiles tiles_of(const Config& config) { return {config.at("rows"), config.at("keys")}; }
-
 Support supports(const Problem& problem, const Device& device) {
   if (problem.dtype != DType::bf16) return Support::no("it computes in bf16 only");
   if (!device.has("amx_bf16") || !amx_engine())
@@ -24,16 +22,13 @@ std::vector<Config> configs(const Problem&, const Device&) {
 // Measured: six tenths of the tile rate in the products; a weight costs as much as 18 FMAs of the
 // vector units, packing an element as much as 10.
 Estimate estimate(const Task& task) {
-  return flash_estimate(task, *amx_engine(), tiles_of(task.config),
-                        {0.6 * task.device.nominal.matrix_flops, 36, 20});
+  return flash_estimate(task, *amx_engine(), {0.6 * task.device.nominal.matrix_flops, 36, 20});
 }
 
-std::size_t workspace(const Task& task) {
-  return flash_workspace(task, *amx_engine(), tiles_of(task.config));
-}
+std::size_t workspace(const Task& task) { return flash_workspace(task, *amx_engine()); }
 
 void run(const Task& task, const Arguments& arguments, const Launch& launch) {
-  run_flash(task, arguments, launch, *amx_engine(), tiles_of(task.config));
+  run_flash(task, arguments, launch, *amx_engine());
 }
 
 }  // namespace

@@ -38,6 +38,8 @@ constexpr Index most_blocks = 64;
 constexpr Index wide_part = 512;
 constexpr Index wide_keys = 128;  // of a tile, at most
 
+FlashTiles tiles_of(const Config& config) { return {config.at("rows"), config.at("keys")}; }
+
 // How the work is cut, and what scratch memory a thread needs for it.
 struct Shape {
   FlashTiles tiles;
@@ -106,13 +108,12 @@ struct Block {
 
 class Flash {
  public:
-  Flash(const Task& task, const Arguments& arguments, const Launch& launch, const Engine& engine,
-        FlashTiles tiles)
+  Flash(const Task& task, const Arguments& arguments, const Launch& launch, const Engine& engine)
       : problem_(task.problem),
         call_(make_call(task.problem, arguments)),
         engine_(engine),
         rows_(row_operations()),
-        shape_(task.problem, task.device, engine, tiles),
+        shape_(task.problem, task.device, engine, tiles_of(task.config)),
         workspace_(launch.workspace.data()),
         element_(size_in_bytes(task.problem.dtype)),
         scoring_(has_scoring(call_)) {}
@@ -382,10 +383,9 @@ class Flash {
 
 }  // namespace
 
-Estimate flash_estimate(const Task& task, const Engine& engine, FlashTiles tiles,
-                        FlashRates rates) {
+Estimate flash_estimate(const Task& task, const Engine& engine, FlashRates rates) {
   const Problem& p = task.problem;
-  const Shape shape(p, task.device, engine, tiles);
+  const Shape shape(p, task.device, engine, tiles_of(task.config));
   const double threads = task.device.threads, items = double(shape.items);
   const double busy = items > 0 ? items / (std::ceil(items / threads) * threads) : 1;
   const double rows = double(std::max<Index>(p.q_len, 1));
@@ -414,15 +414,15 @@ Support flash_support(const Problem& problem, const Device& device, const Engine
                           human_bytes(limit), " of memory"));
 }
 
-std::size_t flash_workspace(const Task& task, const Engine& engine, FlashTiles tiles) {
-  const Shape shape(task.problem, task.device, engine, tiles);
+std::size_t flash_workspace(const Task& task, const Engine& engine) {
+  const Shape shape(task.problem, task.device, engine, tiles_of(task.config));
   const Index slots = std::min<Index>(task.device.threads, shape.items);
   return static_cast<std::size_t>(slots * shape.scratch_bytes);
 }
 
 void run_flash(const Task& task, const Arguments& arguments, const Launch& launch,
-               const Engine& engine, FlashTiles tiles) {
-  const Flash flash(task, arguments, launch, engine, tiles);
+               const Engine& engine) {
+  const Flash flash(task, arguments, launch, engine);
   parallel_for_slots(*task.executor, task.device.threads, flash.items(),
                      [&](Index slot, Index item) { flash.run_item(slot, item); });
 }

@@ -6,7 +6,7 @@
 
 namespace rapt {
 
-// A block of `rows` queries of one head meets `keys` keys at a time.
+// A block of `rows` queries of one head meets `keys` keys at a time: the config of these kernels.
 struct FlashTiles {
   semantics::Index rows, keys;
 };
@@ -18,11 +18,11 @@ struct FlashRates {
   double flops_per_weight, flops_per_packed_element;
 };
 
-Estimate flash_estimate(const Task& task, const Engine& engine, FlashTiles tiles, FlashRates rates);
+Estimate flash_estimate(const Task& task, const Engine& engine, FlashRates rates);
 Support flash_support(const Problem& problem, const Device& device, const Engine& engine,
                       FlashTiles largest);
-std::size_t flash_workspace(const Task& task, const Engine& engine, FlashTiles tiles);
+std::size_t flash_workspace(const Task& task, const Engine& engine);
 void run_flash(const Task& task, const Arguments& arguments, const Launch& launch,
-               const Engine& engine, FlashTiles tiles);
+               const Engine& engine);
 
 }  // namespace rapt

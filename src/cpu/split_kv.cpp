@@ -342,8 +342,10 @@ constexpr Index chunk_choices[] = {512, 256, 1024};
 
 Support supports(const Problem& p, const Device& device) {
   const Index smallest = *std::ranges::min_element(chunk_choices);
-  const double partials = double(p.total_q) * double(p.heads) *
-                          double(chunks_of(p.kv_len, smallest)) * double(p.v_dim + 18) * 4;
+  const Index chunks = chunks_of(p.kv_len, smallest);
+  const double partials =
+      chunks > 1 ? double(p.total_q) * double(p.heads) * double(chunks) * double(p.v_dim + 18) * 4
+                 : 0;
   const double scratch =
       double(device.threads) * double(most_rows) * double(p.qk_dim + p.v_dim + 96) * 4;
   const double limit = device.nominal.memory_bytes;

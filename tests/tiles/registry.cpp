@@ -97,20 +97,16 @@ Support supports(const Problem& problem, const Device& device) {
   return flash_support(problem, device, engine(), {128, 512});
 }
 
-FlashTiles tiles_of(const Config& config) { return {config.at("rows"), config.at("keys")}; }
-
 std::vector<Config> configs(const Problem&, const Device&) {
   return {{{{"rows", 128}, {"keys", 512}}}, {{{"rows", 64}, {"keys", 64}}}};
 }
 
 Estimate estimate(const Task&) { return {1, "compute"}; }
 
-std::size_t workspace(const Task& task) {
-  return flash_workspace(task, engine(), tiles_of(task.config));
-}
+std::size_t workspace(const Task& task) { return flash_workspace(task, engine()); }
 
 void run(const Task& task, const Arguments& arguments, const Launch& launch) {
-  run_flash(task, arguments, launch, engine(), tiles_of(task.config));
+  run_flash(task, arguments, launch, engine());
 }
 
 constexpr Kernel cpu_flash_model = {

@@ -5,12 +5,21 @@
 #include "src/core/environment.hpp"
 #include "src/core/fault.hpp"
 
-#if defined(__aarch64__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
 
 namespace rapt {
 namespace {
+
+#if defined(__x86_64__)
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
 
 bool processor_has(Simd level) {
   switch (level) {
@@ -18,7 +27,7 @@ bool processor_has(Simd level) {
 #if defined(__x86_64__)
     case Simd::avx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-             __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+             __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && has_f16c();
     case Simd::avx512:
       return processor_has(Simd::avx2) && __builtin_cpu_supports("avx512f") &&
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
