@@ -58,10 +58,7 @@ std::string processor_features() {
   };
   add("avx2", __builtin_cpu_supports("avx2"));
   add("fma", __builtin_cpu_supports("fma"));
-  add("f16c", [] {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
-  }());
+  add("f16c", processor_has_f16c());
   add("avx512f", __builtin_cpu_supports("avx512f"));
   add("avx512bf16", __builtin_cpu_supports("avx512bf16"));
   add("amx_bf16", has_amx_bf16());

@@ -20,7 +20,7 @@ struct BlockTile {
   const void *queries, *keys, *values;  // packed
   void* scratch;                        // for scores and weights
   float score_scale;                    // times a score is an exponent of 2
-  // (rows): weights are 2^(exponent − reference), about 1 at most; their sum; and what the tile
+  // (rows): weights are 2^(exponent − reference), 2⁸ at most; their sum; and what the tile
   // multiplies earlier results by.
   float *reference, *row_sum, *rescale;
   float* out;  // (rows of whole groups, v_dim of whole panels), with out_stride

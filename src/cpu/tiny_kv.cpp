@@ -1,6 +1,6 @@
 // cpu.tiny_kv: a handful of keys and a huge batch. Memory is the limit, so each (sequence, kv head)
-// is read once, in order, and its results are written while the next one is on its way; nothing is
-// packed, split or merged, and scores live in registers and on the stack.
+// is read once, in order, and its results are written right away; nothing is packed, split or
+// merged, and scores live on the stack.
 #include "src/cpu/simd/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE

@@ -28,7 +28,7 @@ ARROWS = {
 FILES = {
     "cli": {
         "src/core/text.hpp", "src/core/tuning_file.hpp", "src/core/user_folder.hpp",
-        "src/cpu/thread_pool.hpp",
+        "src/cpu/thread_pool.hpp", "src/cpu/amx.hpp",
     },
 }
 # Compiled for GPUs too, so only what a device compiler has: these C headers, no C++ library.

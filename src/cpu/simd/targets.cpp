@@ -12,14 +12,17 @@
 #endif
 
 namespace rapt {
-namespace {
 
+bool processor_has_f16c() {
 #if defined(__x86_64__)
-bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-}
+#else
+  return false;
 #endif
+}
+
+namespace {
 
 bool processor_has(Simd level) {
   switch (level) {
@@ -27,7 +30,8 @@ bool processor_has(Simd level) {
 #if defined(__x86_64__)
     case Simd::avx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-             __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && has_f16c();
+             __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+             processor_has_f16c();
     case Simd::avx512:
       return processor_has(Simd::avx2) && __builtin_cpu_supports("avx512f") &&
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&

@@ -21,6 +21,8 @@ enum class Simd { scalar, avx2, avx512, neon, sve };
 // Whether the processor and RAPT_SIMD allow this level.
 bool simd_allowed(Simd level);
 
+bool processor_has_f16c();  // which no compiler builtin tells everywhere
+
 }  // namespace rapt
 
 #if HWY_TARGETS & HWY_AVX3
