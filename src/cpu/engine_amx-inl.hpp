@@ -2,18 +2,20 @@
 // AmxTiles (amx.hpp), or a model of it in the tests.
 //
 // Packed, in tiles of 1 KiB that are read in order, with "pair" for two bf16 in 32 bits:
-//   Q  (row tiles, depth steps, 16 rows, 32)
+//   Q  (row groups, depth steps, 32 rows, 32)
 //   K  (key tiles, pairs of qk_dim, 16 keys)
 //   V  (v_dim tiles, pairs of keys, 16 dims)
-//   P  (2 row tiles, steps of 32 keys, 16 rows, 32), of one row group
+//   P  (panels of keys, 32 rows, 32), of one row group; there are two
 // Scores and sums are f32. A row group is two row tiles, a panel two key or dim tiles: four tiles
 // of sums are in the registers, and every tile loaded is used twice.
 //
-// Softmax takes as long as both products, so it must not wait for memory: it works on 32 rows × 32
-// keys as soon as they are multiplied, while the tile unit is at the next ones. The largest score
-// of a row is not known by then. Weights are relative to a reference that follows it from below by
-// a power of two, 2⁸ at most: where a score would exceed that, the reference is raised, and what
-// the row has so far is multiplied by a power of two, exactly.
+// Softmax takes as long as both products. Beside them it runs only where it stands beside them in
+// the code: the processor looks some 500 instructions ahead, half of what 32 × 32 scores need. So
+// softmax (engine_amx_softmax-inl.hpp) is dealt out among the steps of the products, a few rows to
+// each:
+//
+//   tile unit    S(g, 0)   S(g, 1)   S(g, 2) …   P V(g − 1, dims)   S(g, 3)   S(g, 4) …
+//   vectors                rows of S(g, 0), S(g, 1), S(g, 2), … become weights
 //
 // Included once per target by files that include hwy/foreach_target.h.
 #if defined(RAPT_ENGINE_AMX_INL) == defined(HWY_TARGET_TOGGLE)
@@ -23,30 +25,22 @@
 #define RAPT_ENGINE_AMX_INL
 #endif
 
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "src/cpu/engine.hpp"
+#include "src/cpu/engine_amx_softmax-inl.hpp"
 #include "src/cpu/simd/pack-inl.hpp"
-#include "src/cpu/simd/softmax-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace rapt::HWY_NAMESPACE {
 
 template <class Tiles>
-struct TileEngine {
-  using Index = semantics::Index;
-  using Range = semantics::Range;
-
-  static constexpr Index tile_rows = 16, tile_bytes = 1024, step = 32, group_rows = 32;
+struct TileEngine : TileShape {
   static constexpr Index steps_per_chunk = 32;  // of the qk_dim: partial sums stay exact
-
-  static Index lanes() { return static_cast<Index>(hn::Lanes(Floats())); }
-  static Index steps_of(Index count) { return (count + step - 1) / step; }
+  static constexpr Index group_step_bytes = 2 * tile_bytes;
 
   static Index queries_bytes(Index rows, Index qk_dim) {
-    return steps_of(rows) * 2 * steps_of(qk_dim) * tile_bytes;
+    return steps_of(rows) * steps_of(qk_dim) * group_step_bytes;
   }
   static Index keys_bytes(Index tile_keys, Index qk_dim) {
     return tile_keys / tile_rows * steps_of(qk_dim) * tile_bytes;
@@ -56,7 +50,7 @@ struct TileEngine {
   }
 
   static Index scratch_bytes(Index, Index tile_keys) {
-    return 2 * (tile_keys / step) * tile_bytes;  // the weights of one row group
+    return 2 * (tile_keys / step) * group_step_bytes;  // the weights of two row groups
   }
 
   static void pack_queries(DType, const void* const* rows, Index count, Index qk_dim,
@@ -64,10 +58,10 @@ struct TileEngine {
     const Index steps = steps_of(qk_dim);
     std::memset(packed, 0, static_cast<std::size_t>(queries_bytes(count, qk_dim)));
     for (Index row = 0; row < count; ++row) {
-      auto* to = static_cast<std::byte*>(packed) + row / tile_rows * steps * tile_bytes +
-                 row % tile_rows * 64;
+      auto* to = static_cast<std::byte*>(packed) + row / group_rows * steps * group_step_bytes +
+                 row % group_rows * 64;
       const auto* from = static_cast<const std::byte*>(rows[row]);
-      for (Index i = 0; i < qk_dim; i += step, to += tile_bytes)
+      for (Index i = 0; i < qk_dim; i += step, to += group_step_bytes)
         std::memcpy(to, from + 2 * i, static_cast<std::size_t>(2 * std::min(step, qk_dim - i)));
     }
   }
@@ -127,203 +121,128 @@ struct TileEngine {
     }
   }
 
-  // tmm0 … tmm3 (2, 2 tiles) = A (2 row tiles, steps) · B (2 column tiles, steps), stored into
-  // sums (32, 32).
-  static HWY_INLINE void multiply(const std::byte* a, Index a_stride, const std::byte* b,
-                                  Index b_stride, Index steps, float* sums) {
+  // Sums (32, 32) stand in tmm0 … tmm3 (2, 2 tiles).
+  static HWY_INLINE void zero_sums() {
     Tiles::template zero<0>();
     Tiles::template zero<1>();
     Tiles::template zero<2>();
     Tiles::template zero<3>();
-    for (Index i = 0; i < steps; ++i, a += tile_bytes, b += tile_bytes) {
+  }
+  static HWY_INLINE void load_sums(const float* from, Index row_floats) {
+    const Index row_bytes = row_floats * Index{sizeof(float)};
+    Tiles::template load<0>(from, row_bytes);
+    Tiles::template load<1>(from + tile_rows, row_bytes);
+    Tiles::template load<2>(from + tile_rows * row_floats, row_bytes);
+    Tiles::template load<3>(from + tile_rows * row_floats + tile_rows, row_bytes);
+  }
+  static HWY_INLINE void store_sums(float* to, Index row_floats) {
+    const Index row_bytes = row_floats * Index{sizeof(float)};
+    Tiles::template store<0>(to, row_bytes);
+    Tiles::template store<1>(to + tile_rows, row_bytes);
+    Tiles::template store<2>(to + tile_rows * row_floats, row_bytes);
+    Tiles::template store<3>(to + tile_rows * row_floats + tile_rows, row_bytes);
+  }
+
+  // Sums += A (steps, 2 row tiles) · B (2 column tiles, steps). Calls `beside` in each step, while
+  // the tile unit is busy; after the last one, too, for it takes a while until sums can be stored.
+  template <class Beside>
+  static HWY_INLINE void multiply(const std::byte* a, const std::byte* b, Index b_stride,
+                                  Index steps, Beside beside) {
+    for (Index i = 0; i < steps; ++i, a += group_step_bytes, b += tile_bytes) {
       Tiles::template load<4>(a, 64);
       Tiles::template load<6>(b, 64);
       Tiles::template multiply<0, 4, 6>();
-      Tiles::template load<5>(a + a_stride, 64);
+      Tiles::template load<5>(a + tile_bytes, 64);
       Tiles::template multiply<2, 5, 6>();
       Tiles::template load<7>(b + b_stride, 64);
       Tiles::template multiply<1, 4, 7>();
       Tiles::template multiply<3, 5, 7>();
-    }
-    constexpr Index row_bytes = step * 4;
-    Tiles::template store<0>(sums, row_bytes);
-    Tiles::template store<1>(sums + tile_rows, row_bytes);
-    Tiles::template store<2>(sums + tile_rows * step, row_bytes);
-    Tiles::template store<3>(sums + tile_rows * step + tile_rows, row_bytes);
-  }
-
-  // to (32, 32) = to · factor[row] + sums (32, 32); factor null: 1.
-  static HWY_INLINE void add(const float* sums, const float* factor, float* to, Index stride) {
-    const Floats d;
-    for (Index row = 0; row < group_rows; ++row, sums += step, to += stride) {
-      const FloatVector by = hn::Set(d, factor ? factor[row] : 1.0f);
-      for (Index i = 0; i < step; i += lanes())
-        hn::Store(hn::MulAdd(by, hn::Load(d, to + i), hn::Load(d, sums + i)), d, to + i);
+      beside();
     }
   }
 
-  // Scores (32, 32) of one row group and the 32 keys from `key` on.
-  static HWY_INLINE void multiply_scores(const BlockTile& t, Index group, Index key,
-                                         float* scores) {
+  // Scores (32, 32) of one row group and the keys of one panel.
+  template <class Beside>
+  static HWY_INLINE void multiply_scores(const SeeingGroup& seeing, Index panel, float* scores,
+                                         Beside beside) {
+    const BlockTile& t = *seeing.tile;
     const Index steps = steps_of(t.qk_dim), stride = steps * tile_bytes;
-    const auto* a = static_cast<const std::byte*>(t.queries) + 2 * group * stride;
-    const auto* b = static_cast<const std::byte*>(t.keys) + key / tile_rows * stride;
-    multiply(a, stride, b, stride, std::min(steps, steps_per_chunk), scores);
+    const auto* a =
+        static_cast<const std::byte*>(t.queries) + seeing.group * steps * group_step_bytes;
+    const auto* b = static_cast<const std::byte*>(t.keys) + 2 * panel * stride;
+    zero_sums();
+    multiply(a, b, stride, std::min(steps, steps_per_chunk), beside);
+    store_sums(scores, step);
     for (Index first = steps_per_chunk; first < steps; first += steps_per_chunk) {
       HWY_ALIGN float more[group_rows * step];
-      multiply(a + first * tile_bytes, stride, b + first * tile_bytes, stride,
-               std::min(steps_per_chunk, steps - first), more);
-      add(more, nullptr, scores, step);
+      zero_sums();
+      multiply(a + first * group_step_bytes, b + first * tile_bytes, stride,
+               std::min(steps_per_chunk, steps - first), beside);
+      store_sums(more, step);
+      add(more, scores);
     }
   }
 
-  // out of one row group and the 32 dims from `dim` on.
-  static HWY_INLINE void accumulate_out(const BlockTile& t, Index group, Index dim) {
-    const Range seen = t.group_keys[group];
-    const Index first = seen.begin / step, end = steps_of(seen.end);
+  // to (32, 32) += more (32, 32)
+  static HWY_INLINE void add(const float* more, float* to) {
+    const Floats d;
+    for (Index i = 0; i < group_rows * step; i += lanes())
+      hn::Store(hn::Add(hn::Load(d, to + i), hn::Load(d, more + i)), d, to + i);
+  }
+
+  // out of a row group as its new references want it. They are rarely raised.
+  static void rescale_out(const SeeingGroup& seeing) {
+    const Floats d;
+    const BlockTile& t = *seeing.tile;
+    for (Index row = seeing.first_row(); row < seeing.first_row() + seeing.rows(); ++row) {
+      if (t.rescale[row] == 1) continue;
+      float* out = t.out + row * t.out_stride;
+      for (Index dim = 0; dim < t.v_dim; dim += lanes())
+        hn::Store(hn::Mul(hn::Load(d, out + dim), hn::Set(d, t.rescale[row])), d, out + dim);
+    }
+  }
+
+  // Adds to out of one row group and one panel of dims, with the group's weights.
+  template <class Beside>
+  static HWY_INLINE void accumulate_out(const SeeingGroup& seeing, Index panel, Beside beside) {
+    const BlockTile& t = *seeing.tile;
     const Index stride = t.tile_keys / step * tile_bytes;
-    HWY_ALIGN float sums[group_rows * step];
-    multiply(
-        static_cast<const std::byte*>(t.scratch) + first * tile_bytes, stride,
-        static_cast<const std::byte*>(t.values) + dim / tile_rows * stride + first * tile_bytes,
-        stride, end - first, sums);
-    add(sums, t.rescale + group * group_rows, t.out + group * group_rows * t.out_stride + dim,
-        t.out_stride);
+    const auto* values = static_cast<const std::byte*>(t.values) + 2 * panel * stride;
+    float* out = t.out + seeing.first_row() * t.out_stride + panel * step;
+    load_sums(out, t.out_stride);
+    multiply(reinterpret_cast<const std::byte*>(seeing.weights(seeing.first)),
+             values + seeing.first * tile_bytes, stride, seeing.panels(), beside);
+    store_sums(out, t.out_stride);
   }
 
-  // What softmax knows of the rows of a group while it goes through a tile: exponents are scaled
-  // scores minus the reference, and below `headroom`.
-  static constexpr float headroom = 8;
-  static constexpr float no_reference = std::numeric_limits<float>::lowest();  // finite
-  static constexpr float astronomic = 0x1p20f;  // a fused product minus a rounded one can be large
-  struct Rows {
-    HWY_ALIGN float sums[group_rows * hn::MaxLanes(Floats())];  // (rows, lanes)
-    float reference[group_rows], rescale[group_rows];
-  };
-
-  // Weights of a row of this group for the 32 keys from `key` on; the next 32 are a tile further.
-  static BF16* weights_of(const BlockTile& t, Index row, Index key) {
-    return static_cast<BF16*>(t.scratch) + row / tile_rows * tile_rows * t.tile_keys +
-           key / step * (tile_rows * step) + row % tile_rows * step;
-  }
-
-  // Raises a row's reference to its scores, by a whole number; what it had counts for less.
-  static HWY_NOINLINE void raise_reference(const BlockTile& t, Index row, Range earlier,
-                                           const float* scores, float scale, Rows& rows) {
-    const float largest = largest_score(scores, {0, step}) * scale;
-    float& reference = rows.reference[row];
-    const bool anew = reference == no_reference || std::abs(largest) > astronomic;
-    const float raised = anew ? std::ceil(largest) : reference + std::ceil(largest - reference);
-    const float factor = reference == no_reference ? 0 : std::exp2(reference - raised);
-    reference = raised;
-    rows.rescale[row] *= factor;
-    for (Index i = 0; i < lanes(); ++i) rows.sums[row * lanes() + i] *= factor;
-    for (Index key = earlier.begin; key < earlier.end; key += step) {
-      BF16* weights = weights_of(t, row, key);
-      for (Index i = 0; i < step; ++i) weights[i] = from_float<BF16>(to_float(weights[i]) * factor);
-    }
-  }
-
-  // Beside an astronomic reference all products are rounded alike: scores become scaled scores.
-  // Returns the scale that is left to them.
-  static HWY_INLINE float scaled(float* scores, float scale, float reference) {
-    if (std::abs(reference) <= astronomic || reference == no_reference) return scale;
-    for (Index i = 0; i < step; ++i) scores[i] *= scale;
-    return 1;
-  }
-
-  // Scores (32, 32) become weights.
-  static HWY_INLINE void weigh(const BlockTile& t, Index group, Index key, float* scores,
-                               Rows& rows) {
-    const Index first_row = group * group_rows;
-    const Index count = std::min(group_rows, t.rows - first_row);
-    const Index first_key = t.group_keys[group].begin / step * step;
-    for (Index row = 0; row < count; ++row, scores += step) {
-      const Range all = t.row_keys[first_row + row];
-      const Range keys = {std::clamp<Index>(all.begin - key, 0, step),
-                          std::clamp<Index>(all.end - key, 0, step)};
-      if (keys.begin >= keys.end) {
-        std::fill_n(weights_of(t, row, key), step, BF16{0});
-        continue;
-      }
-      if (t.score_row)
-        t.score_row(t, first_row + row, {key + keys.begin, key + keys.end}, scores + keys.begin);
-      if (keys.end - keys.begin < step) widen_range(scores, keys, step);
-
-      float scale = scaled(scores, t.score_scale, rows.reference[row]);
-      if (weigh_row(t, row, key, scores, scale, rows, Excess::refused)) continue;
-      raise_reference(t, row, {first_key, key}, scores, scale, rows);
-      scale = scaled(scores, scale, rows.reference[row]);
-      weigh_row(t, row, key, scores, scale, rows, Excess::cut);
-    }
-  }
-
-  // What becomes of an exponent beyond the headroom. With the reference raised, only rounding can
-  // leave one, and it is cut.
-  enum class Excess { refused, cut };
-
-  // Weights of one row; false if it has an excess that is refused.
-  static HWY_INLINE bool weigh_row(const BlockTile& t, Index row, Index key, const float* scores,
-                                   float scale, Rows& rows, Excess excess) {
-    const Floats d;
-    const FloatVector factor = hn::Set(d, scale), limit = hn::Set(d, headroom);
-    const FloatVector reference = hn::Set(d, rows.reference[row]);
-    BF16* to = weights_of(t, row, key);
-    FloatVector sum = hn::Load(d, rows.sums + row * lanes());
-    for (Index i = 0; i < step; i += 2 * lanes()) {
-      FloatVector e0 = hn::MulSub(hn::Load(d, scores + i), factor, reference);
-      FloatVector e1 = hn::MulSub(hn::Load(d, scores + i + lanes()), factor, reference);
-      if (!hn::AllFalse(d, hn::Gt(hn::Max(e0, e1), limit))) {
-        if (excess == Excess::refused) return false;
-        e0 = hn::Min(limit, e0);
-        e1 = hn::Min(limit, e1);
-      }
-      const FloatVector w0 = exp2<Exp2::half>(e0), w1 = exp2<Exp2::half>(e1);
-      sum = hn::Add(sum, hn::Add(w0, w1));
-      Tiles::store_rounded(w0, w1, to + i);
-    }
-    hn::Store(sum, d, rows.sums + row * lanes());
-    return true;
-  }
-
-  static void start(const BlockTile& t, Index group, Rows& rows) {
-    std::fill_n(rows.sums, group_rows * lanes(), 0.0f);
-    for (Index row = 0; row < group_rows; ++row) {
-      const Index at = group * group_rows + row;
-      const bool seen = at < t.rows && t.reference[at] != minus_infinity;
-      rows.reference[row] = seen ? t.reference[at] : no_reference;
-      rows.rescale[row] = 1;
-    }
-  }
-
-  static void finish(const BlockTile& t, Index group, const Rows& rows) {
-    const Floats d;
-    for (Index row = 0; row < group_rows; ++row) {
-      const Index at = group * group_rows + row;
-      t.rescale[at] = rows.rescale[row];
-      if (at >= t.rows) continue;
-      const float sum = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, rows.sums + row * lanes())));
-      t.row_sum[at] = t.row_sum[at] * rows.rescale[row] + sum;
-      t.reference[at] = rows.reference[row] == no_reference ? minus_infinity : rows.reference[row];
-    }
-  }
-
+  // The scores of a group are multiplied, and between them out of the group before; beside both,
+  // scores become weights as they come.
   static void attend(const BlockTile& t) {
-    Rows rows;
-    HWY_ALIGN float scores[2][group_rows * step];
-    for (Index group = 0; group < steps_of(t.rows); ++group) {
-      const Range seen = t.group_keys[group];
-      if (seen.begin == seen.end) continue;
-      start(t, group, rows);
-      const Index first = seen.begin / step, end = steps_of(seen.end);
-      multiply_scores(t, group, first * step, scores[first % 2]);
-      for (Index panel = first; panel < end; ++panel) {
-        if (panel + 1 < end) multiply_scores(t, group, (panel + 1) * step, scores[(panel + 1) % 2]);
-        weigh(t, group, panel * step, scores[panel % 2], rows);
+    TileSoftmax<Tiles> softmax(t);
+    const Index dim_panels = steps_of(t.v_dim);
+    SeeingGroup seeing(t), before = seeing;
+    Index blocks_before = 0;  // 0: there is no group before
+    const auto finish_before = [&]() HWY_ATTR {
+      softmax.finish(blocks_before);
+      rescale_out(before);
+    };
+    for (; !seeing.at_end(); before = seeing, seeing.go_on()) {
+      const Index outs = blocks_before > 0 ? dim_panels : 0;
+      const Index steps = seeing.panels() * steps_of(t.qk_dim) + outs * before.panels();
+      const Index rows = (seeing.panels() * group_rows + steps - 1) / steps;  // to weigh in each
+      const auto beside = [&]() HWY_ATTR { softmax.advance(rows); };
+      for (Index panel = 0, out = 0; panel < seeing.panels(); ++panel) {
+        multiply_scores(seeing, seeing.first + panel, softmax.next_block(), beside);
+        softmax.give_block();
+        const Index due = outs * (panel + 1) / seeing.panels();
+        if (out == 0 && due > 0) finish_before();
+        for (; out < due; ++out) accumulate_out(before, out, beside);
       }
-      finish(t, group, rows);
-      for (Index dim = 0; dim < t.v_dim; dim += step) accumulate_out(t, group, dim);
+      blocks_before = softmax.given();
     }
+    if (blocks_before == 0) return;
+    finish_before();
+    for (Index out = 0; out < dim_panels; ++out) accumulate_out(before, out, [] {});
   }
 
   static const Engine& engine() {

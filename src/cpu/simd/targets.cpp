@@ -15,8 +15,12 @@ namespace rapt {
 
 bool processor_has_f16c() {
 #if defined(__x86_64__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+  // Asked once: every run chooses its code by this, and a virtual machine answers in microseconds.
+  static const bool has = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+  }();
+  return has;
 #else
   return false;
 #endif
