@@ -1,4 +1,4 @@
-# Decides which GPU backends are built: sets RAPT_WITH_CUDA and RAPT_WITH_HIP.
+# Decides which GPU backends are built: sets RAPT_WITH_CUDA, RAPT_WITH_HIP and RAPT_WITH_EMULATOR.
 
 set(RAPT_WITH_CUDA OFF)
 if(RAPT_CUDA STREQUAL "AUTO")
@@ -9,6 +9,15 @@ if(RAPT_CUDA STREQUAL "AUTO")
 elseif(RAPT_CUDA)
   find_package(CUDAToolkit REQUIRED)
   set(RAPT_WITH_CUDA ON)
+endif()
+if(RAPT_WITH_CUDA)
+  set(RAPT_CUDA_ARCHITECTURES "80-virtual;90a-real" CACHE STRING
+    "What CUDA kernels are compiled for, as CMAKE_CUDA_ARCHITECTURES has it")
+  set(CMAKE_CUDA_ARCHITECTURES ${RAPT_CUDA_ARCHITECTURES})
+  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE} CACHE FILEPATH "")
+  enable_language(CUDA)
+  # CMake 3.25.1 does not know that nvcc has C++20.
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
 endif()
 
 set(RAPT_WITH_HIP OFF)
@@ -26,4 +35,14 @@ elseif(RAPT_HIP)
   set(RAPT_WITH_HIP ON)
 endif()
 
-message(STATUS "rapt backends: cpu, cuda ${RAPT_WITH_CUDA}, hip ${RAPT_WITH_HIP}")
+set(RAPT_WITH_EMULATOR ${RAPT_EMULATOR})
+if(RAPT_EMULATOR STREQUAL "AUTO")
+  set(RAPT_WITH_EMULATOR ${RAPT_BUILD_TESTS})
+endif()
+if(RAPT_WITH_EMULATOR)
+  set(Boost_USE_STATIC_LIBS ON) # a program that is copied elsewhere needs no Boost there
+  find_package(Boost REQUIRED COMPONENTS context)
+endif()
+
+message(STATUS "rapt backends: cpu, cuda ${RAPT_WITH_CUDA}, hip ${RAPT_WITH_HIP}, \
+emulator ${RAPT_WITH_EMULATOR}")

@@ -116,7 +116,7 @@ def measure(options: argparse.Namespace, make_peers) -> int:
     problems = [parse(text) for text in options.problems]
     if options.json and not options.json.resolve().parent.is_dir():
         raise Refusal(f"cannot write '{options.json}': its folder does not exist")
-    rapt = RaptProgram(options.rapt, options.threads)
+    rapt = RaptProgram(options.rapt, "--threads", options.threads)
     peers = make_peers(options.threads)
     now = datetime.datetime.now(datetime.timezone.utc)
     provenance = {"date": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "command": command_of(options)}

@@ -49,20 +49,29 @@ class Times:
         return statistics.median(self.medians)
 
 
-def sample(call, seconds: float, clock=time.perf_counter) -> list[float]:
-    """The seconds of each call, after one to warm up. As `rapt bench` does: for the time allowed,
-    but not fewer than three unless each takes longer than that by itself."""
-    call()
+def samples_of(timed_once: Callable[[], float], seconds: float) -> list[float]:
+    """As `rapt bench` does: for the time allowed, but not fewer than three unless each takes longer
+    than that by itself."""
     samples: list[float] = []
     spent = 0.0
     while len(samples) < MOST_SAMPLES:
-        start = clock()
-        call()
-        samples.append(clock() - start)
+        samples.append(timed_once())
         spent += samples[-1]
         if spent >= seconds and (len(samples) >= 3 or samples[0] > seconds):
             break
     return samples
+
+
+def sample(call, seconds: float, clock=time.perf_counter) -> list[float]:
+    """The seconds of each call, after one to warm up."""
+
+    def timed_once() -> float:
+        start = clock()
+        call()
+        return clock() - start
+
+    call()
+    return samples_of(timed_once, seconds)
 
 
 def rotate_bytes(report: dict) -> float:
@@ -87,7 +96,8 @@ def timed(row: dict, times: Times) -> dict:
 def peer_row(rapt_row: dict, problem: Problem, contender: Contender) -> dict:
     """A row of the same fields, with nothing measured yet. The roof is the machine's."""
     row = {"peer" if name == "kernel" else name: value for name, value in rapt_row.items()}
-    unknown = ["seconds", "seconds_min", "gflops", "gbps", "roof_fraction", "workspace_bytes"]
+    unknown = ["seconds", "seconds_min", "replay_seconds", "launch_seconds"]
+    unknown += ["gflops", "gbps", "roof_fraction", "workspace_bytes"]
     unknown += ["error", "error_bound", "speedup", "ratio", "ratios"]
     return row | dict.fromkeys(unknown) | {
         "peer": contender.name,

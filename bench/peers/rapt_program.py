@@ -13,24 +13,31 @@ FAILED_CHECK = 1  # exit code of a bench whose result was wrong; its report is w
 
 
 class RaptProgram:
-    def __init__(self, path: pathlib.Path, threads: int):
+    """`options` go to every command: --threads, --device."""
+
+    def __init__(self, path: pathlib.Path, *options):
         self.path = path
-        self.threads = threads
+        self.options = options
 
     def chosen_kernel(self, problem: str) -> str:
         return json.loads(self._run("explain", problem, "--json"))["kernel"]
 
     def bench(self, problem: str, kernel: str, seconds: float) -> dict:
         """The report of one kernel on one problem: a single row."""
+        return self._bench(problem, "--kernel", kernel, "--seconds", f"{seconds:g}")
+
+    def bench_chosen(self, problems: list[str], seconds: float) -> dict:
+        """The report of the kernels it chooses on problems and suites of them."""
+        return self._bench(*problems, "--chosen", "--seconds", f"{seconds:g}")
+
+    def _bench(self, *arguments) -> dict:
         with tempfile.TemporaryDirectory() as folder:
             report = pathlib.Path(folder) / "report.json"
-            self._run(
-                "bench", problem, "--kernel", kernel, "--seconds", f"{seconds:g}", "--json", report
-            )
+            self._run("bench", *arguments, "--json", report)
             return json.loads(report.read_text())
 
     def _run(self, *arguments) -> str:
-        command = [str(self.path), *map(str, arguments), "--threads", str(self.threads)]
+        command = [str(word) for word in (self.path, *arguments, *self.options)]
         try:
             result = subprocess.run(command, capture_output=True, text=True, check=False)
         except OSError as error:

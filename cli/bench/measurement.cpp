@@ -18,6 +18,10 @@ void finish(Measurement& row, const Finish& finish) {
   row.seconds = finish.samples.median();
   row.seconds_min = finish.samples.least();
   row.samples = static_cast<std::int64_t>(finish.samples.count());
+  if (finish.in_a_row) {
+    row.replay_seconds = finish.in_a_row->replayed;
+    row.launch_seconds = finish.in_a_row->launched;
+  }
 }
 
 void add_speedups(std::vector<Measurement>& rows, const Device& device) {

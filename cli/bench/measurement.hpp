@@ -20,6 +20,8 @@ struct Measurement {
   std::string bound;  // of the roof: compute or memory
   // Absent for a refusal:
   std::optional<double> seconds, seconds_min;  // median and least
+  // Of one of many in a row, from a graph and by the host, for short problems on a GPU.
+  std::optional<double> replay_seconds, launch_seconds;
   std::int64_t samples = 0;
   std::optional<double> workspace_bytes, error, error_bound;
   std::optional<double> speedup;  // over the backend's naive kernel, where that ran too

@@ -2,6 +2,7 @@
 // are timed in turns, so that what else the machine does hits them alike.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "cli/bench/roof.hpp"
 #include "cli/bench/samples.hpp"
+#include "cli/bench/stopwatch.hpp"
 #include "rapt/rapt.hpp"
 
 namespace rapt::cli {
@@ -32,10 +34,11 @@ struct Finish {
   double error = 0, error_bound = 0;
   std::string fault;  // what is wrong with its result; empty: nothing
   Samples samples;
+  std::optional<SecondsInARow> in_a_row;  // of short problems on a GPU
 };
 
-// In the order of the entrants. `roof`: where memory is the limit, inputs rotate through more
-// memory than the caches hold.
+// In the order of the entrants. `roof`: where memory is the limit and the stopwatch clears no
+// cache, inputs rotate through more memory than the caches hold.
 std::vector<Finish> race(const Problem& problem, const Device& device, const Roof& roof,
                          std::span<const Entrant> entrants, const RaceRules& rules);
 

@@ -1,4 +1,6 @@
 #include "cli/bench/report.hpp"
+
+#include "cli/bench/stopwatch.hpp"
 #include "src/core/text.hpp"
 
 #include <fmt/chrono.h>
@@ -20,14 +22,22 @@ std::string rate(const Measurement& row) {
   return fmt::format("{:.1f} GB/s", row.bytes / *row.seconds * 1e-9);
 }
 
-std::string table_row(const Measurement& row) {
+std::string or_dash(const std::optional<double>& seconds) {
+  return seconds ? human_seconds(*seconds) : "-";
+}
+
+std::string table_row(const Measurement& row, const Device& device) {
   const std::string name = fmt::format("{} {}", row.chosen ? "*" : " ", row.kernel);
   if (!row.seconds) return fmt::format("{:<18} {}\n", name, row.status);
-  std::string line = fmt::format("{:<18} {:>8.1e} {:>10} {:>15} {:>5.1f} % {:>11} {:>8}", name,
-                                 row.error.value_or(0), human_seconds(*row.seconds), rate(row),
-                                 100 * row.roof_seconds / *row.seconds,
-                                 human_bytes(row.workspace_bytes.value_or(0)),
-                                 row.speedup ? fmt::format("{:.2f} ×", *row.speedup) : "-");
+  std::string line = fmt::format("{:<18} {:>8.1e} {:>10}", name, row.error.value_or(0),
+                                 human_seconds(*row.seconds));
+  if (has_own_clock(device)) {
+    line += fmt::format(" {:>10} {:>10}", or_dash(row.replay_seconds), or_dash(row.launch_seconds));
+  }
+  line += fmt::format(" {:>15} {:>5.1f} % {:>11} {:>8}", rate(row),
+                      100 * row.roof_seconds / *row.seconds,
+                      human_bytes(row.workspace_bytes.value_or(0)),
+                      row.speedup ? fmt::format("{:.2f} ×", *row.speedup) : "-");
   if (!row.config.empty()) line += fmt::format("  {}", row.config);
   line += '\n';
   if (row.wrong()) line += fmt::format("    {}\n", row.status);
@@ -55,6 +65,8 @@ nlohmann::ordered_json to_json(const Measurement& row) {
       {"status", row.status},
       {"seconds", number_or_null(row.seconds)},
       {"seconds_min", number_or_null(row.seconds_min)},
+      {"replay_seconds", number_or_null(row.replay_seconds)},
+      {"launch_seconds", number_or_null(row.launch_seconds)},
       {"samples", row.samples},
       {"flops", row.flops},
       {"bytes", row.bytes},
@@ -129,18 +141,20 @@ std::string choice_summary(std::span<const Measurement> rows) {
   return line + "\n";
 }
 
-std::string table_header() {
-  return fmt::format("{:<18} {:>8} {:>10} {:>15} {:>7} {:>11} {:>8}\n", "  kernel", "error", "time",
-                     "rate", "of roof", "workspace", "× naive");
+std::string table_header(const Device& device) {
+  const std::string in_a_row =
+      has_own_clock(device) ? fmt::format(" {:>10} {:>10}", "replayed", "launched") : "";
+  return fmt::format("{:<18} {:>8} {:>10}{} {:>15} {:>7} {:>11} {:>8}\n", "  kernel", "error",
+                     "time", in_a_row, "rate", "of roof", "workspace", "× naive");
 }
 
-std::string table_rows(std::span<const Measurement> rows) {
+std::string table_rows(std::span<const Measurement> rows, const Device& device) {
   const Measurement& first = rows.front();
   std::string result =
       fmt::format("{}\n    {:.3g} Gflop, {:.3g} MB, {:.3g} flop/byte: roof {}, bound by {}\n",
                   first.problem, first.flops * 1e-9, first.bytes * 1e-6, first.intensity,
                   human_seconds(first.roof_seconds), first.bound);
-  for (const Measurement& row : rows) result += table_row(row);
+  for (const Measurement& row : rows) result += table_row(row, device);
   return result;
 }
 

@@ -53,10 +53,11 @@ int bench(const SharedOptions& shared, const BenchOptions& options) {
              csv = output(options.csv);  // a bad path fails now, not at the end
   const Device device = shared.device();
   const BenchContext context = {device, roof_limits(device), command_line(shared, options)};
-  fmt::print("{}, {} threads: {} f32, {} read\n", device.name, device.threads,
+  fmt::print("{}, {} {}: {} f32, {} read\n", device.name, device.threads,
+             device.backend == Backend::cpu ? "threads" : "multiprocessors",
              human_quantity(context.limits.f32_flops, "flop/s"),
              human_quantity(context.limits.read_bandwidth, "B/s"));
-  fmt::print("{}", table_header());
+  fmt::print("{}", table_header(device));
 
   std::vector<Measurement> all;
   bool wrong = false;
@@ -75,7 +76,7 @@ int bench(const SharedOptions& shared, const BenchOptions& options) {
                   fmt::format("no kernel to time on {}; `rapt kernels` lists what there is",
                               device.to_string()));
     }
-    fmt::print("{}", table_rows(rows));
+    fmt::print("{}", table_rows(rows, device));
     std::fflush(stdout);
     for (const Measurement& row : rows) wrong = wrong || row.wrong();
     all.insert(all.end(), rows.begin(), rows.end());
@@ -94,7 +95,10 @@ std::string suite_list() {
   return result +
          "\n* marks the kernel rapt would choose. Roofs come from measured limits (rapt devices "
          "--measure).\n"
-         "Inputs of memory-bound problems rotate through more memory than the caches hold.";
+         "Inputs of memory-bound problems rotate through more memory than the caches hold.\n"
+         "On a GPU a time is taken by events around one run, with a cold cache; where the best is "
+         "below 50 µs\n"
+         "also as one of many in a row: replayed from a graph, and launched one by one.";
 }
 
 }  // namespace

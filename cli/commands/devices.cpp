@@ -22,14 +22,27 @@ struct Row {
   std::optional<MeasuredLimits> measured;
 };
 
-std::vector<Row> rows(const DevicesOptions& options, const SharedOptions& shared) {
-  std::vector<Row> result;
-  const bool one = shared.names_device() || shared.thread_number;
-  for (const Device& device : one ? std::vector{shared.device()} : devices()) {
-    const bool measure_it = options.measure && (one || device.backend == Backend::cpu);
-    result.push_back(
-        {device, measure_it ? measured_limits(device, Freshness::now) : cached_limits(device)});
+// Of all chips, one that cannot be measured (a busy GPU) keeps nobody from the others.
+std::optional<MeasuredLimits> measured_or_warned(const Device& device) {
+  if (!can_measure(device)) return std::nullopt;
+  try {
+    return measured_limits(device, Freshness::now);
+  } catch (const Error& error) {
+    print_warning(error.what());
+    return cached_limits(device);
   }
+}
+
+std::vector<Row> rows(const DevicesOptions& options, const SharedOptions& shared) {
+  if (shared.names_device() || shared.thread_number) {
+    const Device device = shared.device();
+    return {{device,
+             options.measure ? measured_limits(device, Freshness::now) : cached_limits(device)}};
+  }
+  std::vector<Row> result;
+  for (const Device& device : devices())
+    result.push_back(
+        {device, options.measure ? measured_or_warned(device) : cached_limits(device)});
   return result;
 }
 
@@ -40,23 +53,28 @@ void print_limits(const Row& row) {
   Table table;
   table.column("  limits");
   table.column("nominal", Align::right);
-  if (row.measured) {
+  std::vector<const Rates*> measured;
+  if (row.measured && row.device.backend == Backend::cpu) {
     table.column("measured, 1 thread", Align::right);
     table.column(fmt::format("measured, {} threads", row.measured->threads), Align::right);
+    measured = {&row.measured->one_thread, &row.measured->all_threads};
+  } else if (row.measured) {
+    table.column("measured", Align::right);
+    measured = {&row.measured->all_threads};
   }
   const auto line = [&](const char* what, double at_best, double Rates::*rate, const char* unit) {
     std::vector<std::string> cells = {what, or_dash(at_best, human_quantity(at_best, unit))};
-    if (row.measured) {
-      for (const Rates* rates : {&row.measured->one_thread, &row.measured->all_threads})
-        cells.push_back(or_dash(rates->*rate, human_quantity(rates->*rate, unit)));
-    }
+    for (const Rates* rates : measured)
+      cells.push_back(or_dash(rates->*rate, human_quantity(rates->*rate, unit)));
     table.row(cells);
   };
   line("  f32", nominal.f32_flops, &Rates::f32_flops, "flop/s");
   line("  f16 and bf16 on matrix units", nominal.matrix_flops, &Rates::matrix_flops, "flop/s");
+  if (row.device.backend != Backend::cpu)
+    line("  f32 as TF32 on matrix units", 0, &Rates::tf32_flops, "flop/s");
   line("  memory, read", nominal.read_bandwidth, &Rates::read_bandwidth, "B/s");
   line("  memory, copy", nominal.copy_bandwidth, &Rates::copy_bandwidth, "B/s");
-  if (row.measured) {
+  if (row.measured && row.device.backend == Backend::cpu) {
     const double seconds = row.measured->dispatch_seconds;
     table.row({"  dispatch of a job", "-", "-", or_dash(seconds, human_seconds(seconds))});
   }
@@ -77,7 +95,7 @@ void print_block(const Row& row) {
   line("memory", or_dash(nominal.memory_bytes, human_bytes(nominal.memory_bytes)));
   line("cache", or_dash(nominal.cache_bytes, human_bytes(nominal.cache_bytes)));
   print_limits(row);
-  if (device.backend == Backend::cpu && !row.measured)
+  if (can_measure(device) && !row.measured)
     fmt::print("  not measured yet: rapt devices --measure\n");
 }
 
@@ -85,13 +103,19 @@ using Json = nlohmann::ordered_json;
 
 Json or_null(double value) { return value > 0 ? Json(value) : Json(); }
 
-// Limits and Rates name these alike.
+// What Limits and Rates name alike.
 template <class Source>
-Json rates_json(const Source& source) {
+Json limits_json(const Source& source) {
   return {{"f32_flops", or_null(source.f32_flops)},
           {"matrix_flops", or_null(source.matrix_flops)},
           {"read_bandwidth", or_null(source.read_bandwidth)},
           {"copy_bandwidth", or_null(source.copy_bandwidth)}};
+}
+
+Json rates_json(const Rates& rates) {
+  Json json = limits_json(rates);
+  json["tf32_flops"] = or_null(rates.tf32_flops);
+  return json;
 }
 
 Json to_json(const Row& row) {
@@ -113,7 +137,7 @@ Json to_json(const Row& row) {
           {"threads", device.threads},
           {"memory_bytes", or_null(device.nominal.memory_bytes)},
           {"cache_bytes", or_null(device.nominal.cache_bytes)},
-          {"nominal", rates_json(device.nominal)},
+          {"nominal", limits_json(device.nominal)},
           {"measured", measured}};
 }
 
@@ -143,8 +167,8 @@ void add_devices(CLI::App& app, Session& session) {
         return success;
       });
   command.add_flag("--measure", options->measure,
-                   "Measure the CPU's limits now (some seconds) and remember them in the user's "
-                   "cache folder");
+                   "Measure the limits now (some seconds) and remember them in the user's cache "
+                   "folder");
   command.add_flag("--json", options->json, "Print the list as JSON");
 }
 

@@ -55,6 +55,8 @@ class Verification {
     for (const std::string& feature : verify::features_of(problem)) ++features_[feature];
   }
 
+  Backend backend() const { return device_.backend; }
+
   // True if nothing failed.
   bool report(bool with_features) const {
     if (with_features) {
@@ -88,7 +90,7 @@ int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
     Progress progress(options.cases);
     for (std::int64_t i = 0; i < options.cases; ++i) {
       const std::uint64_t seed = options.seed + static_cast<std::uint64_t>(i);
-      const Problem problem = verify::random_problem(seed);
+      const Problem problem = verify::random_problem(seed, verification.backend());
       progress.show(i, problem.to_string());
       verification.run(problem, seed, progress);
     }

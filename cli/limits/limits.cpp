@@ -10,6 +10,7 @@
 #include "cli/limits/limits_cache.hpp"
 #include "cli/limits/measure.hpp"
 #include "cli/progress.hpp"
+#include "src/library/registry.hpp"
 
 namespace rapt::cli {
 namespace {
@@ -36,11 +37,22 @@ constexpr bool full_speed_build =
 #endif
 
 std::string machine_key(const Device& device) {
+  if (device.backend != Backend::cpu)
+    return fmt::format("{}, {} multiprocessors", device.name, device.threads);
   return fmt::format("{}, {} processors{}", device.name, available_processors(),
                      full_speed_build ? "" : ", debugging build");
 }
 
-MeasuredLimits measure(const Device& device) {
+MeasuredLimits measure_gpu(const Device& device) {
+  Progress progress(1);
+  progress.show(0, fmt::format("measuring {}", device.to_string()));
+  MeasuredLimits limits;
+  limits.threads = device.threads;
+  limits.all_threads = find_backend(device.backend).measure(device);
+  return limits;
+}
+
+MeasuredLimits measure_cpu(const Device& device) {
   MeasuredLimits limits;
   limits.threads = available_processors();
   Progress progress(5);
@@ -65,38 +77,45 @@ MeasuredLimits measure(const Device& device) {
 
 }  // namespace
 
+bool can_measure(const Device& device) {
+  return device.backend == Backend::cpu || find_backend(device.backend).measure;
+}
+
 std::optional<MeasuredLimits> cached_limits(const Device& device) {
-  if (device.backend != Backend::cpu) return std::nullopt;
+  if (!can_measure(device)) return std::nullopt;
   return remembered_limits(machine_key(device));
 }
 
 MeasuredLimits measured_limits(const Device& device, Freshness freshness) {
-  if (device.backend != Backend::cpu) {
+  if (!can_measure(device)) {
     throw Error(ErrorCode::unsupported,
-                fmt::format("rapt measures the limits of CPUs; for {} it uses the nominal ones",
+                fmt::format("rapt cannot measure the limits of {}; it uses the nominal ones",
                             device.to_string()));
   }
   if (freshness == Freshness::cached) {
     if (const auto remembered = cached_limits(device)) return *remembered;
   }
-  const MeasuredLimits limits = measure(device);
+  const MeasuredLimits limits =
+      device.backend == Backend::cpu ? measure_cpu(device) : measure_gpu(device);
   remember_limits(machine_key(device), limits);
   return limits;
 }
 
 Limits roof_limits(const Device& device, Freshness freshness) {
-  if (device.backend != Backend::cpu) return device.nominal;
-  const MeasuredLimits measured = measured_limits(device, freshness);
-  const auto reached = [&](double Rates::*rate) {
-    const double one = measured.one_thread.*rate, all = measured.all_threads.*rate;
-    if (device.threads == 1) return one;
-    return device.threads >= measured.threads ? all : std::min(one * device.threads, all);
-  };
   Limits limits = device.nominal;
-  limits.f32_flops = reached(&Rates::f32_flops);
-  limits.matrix_flops = reached(&Rates::matrix_flops);
-  limits.read_bandwidth = reached(&Rates::read_bandwidth);
-  limits.copy_bandwidth = reached(&Rates::copy_bandwidth);
+  if (!can_measure(device)) return limits;
+  const MeasuredLimits measured = measured_limits(device, freshness);
+  const auto reach = [&](double Limits::*limit, double Rates::*rate) {
+    const double one = measured.one_thread.*rate, all = measured.all_threads.*rate;
+    if (all == 0) return;
+    limits.*limit = device.threads >= measured.threads ? all
+                    : device.threads == 1              ? one
+                                                       : std::min(one * device.threads, all);
+  };
+  reach(&Limits::f32_flops, &Rates::f32_flops);
+  reach(&Limits::matrix_flops, &Rates::matrix_flops);
+  reach(&Limits::read_bandwidth, &Rates::read_bandwidth);
+  reach(&Limits::copy_bandwidth, &Rates::copy_bandwidth);
   return limits;
 }
 

@@ -1,4 +1,4 @@
-// What this machine's CPU really reaches, measured once and remembered in the user's cache folder.
+// What the chips here really reach, measured once and remembered in the user's cache folder.
 //
 // Measured limits serve `% of roof` only; the choice of a kernel follows nominal limits.
 #pragma once
@@ -7,21 +7,14 @@
 #include <optional>
 
 #include "rapt/rapt.hpp"
+#include "src/core/rates.hpp"
 
 namespace rapt::cli {
 
-// Flop/s and bytes/s; 0 where the chip has no such unit. A copy counts what it reads and what it
-// writes.
-struct Rates {
-  double f32_flops = 0;
-  double matrix_flops = 0;  // bf16 on AMX
-  double read_bandwidth = 0, copy_bandwidth = 0;
-};
-
 struct MeasuredLimits {
-  Rates one_thread, all_threads;
-  std::int32_t threads = 1;     // how many "all" are
-  double dispatch_seconds = 0;  // of a job without work on all threads; 0 if unknown
+  Rates one_thread, all_threads;  // of a GPU: nothing, and the whole chip
+  std::int32_t threads = 1;       // how many "all" are
+  double dispatch_seconds = 0;    // of a job without work on all threads; 0 if unknown
 };
 
 enum class Freshness {
@@ -29,15 +22,17 @@ enum class Freshness {
   now,     // measured now
 };
 
-// What an earlier measurement left, if anything. Only the CPU is ever measured.
+bool can_measure(const Device& device);
+
+// What an earlier measurement left, if anything.
 std::optional<MeasuredLimits> cached_limits(const Device& device);
 
-// Takes up to some ten seconds where it has to measure, and remembers the result. Throws Error for
-// a GPU. A cache that cannot be read or written is one warning on stderr.
+// Takes up to some ten seconds where it has to measure, and remembers the result. Throws Error
+// where a chip cannot be measured. A cache that cannot be read or written is one warning on stderr.
 MeasuredLimits measured_limits(const Device& device, Freshness freshness);
 
-// The limits a roof is drawn from: on the CPU what `device.threads` threads reach by measurement,
-// on a GPU the nominal limits.
+// The limits a roof is drawn from: what `device.threads` threads of the CPU, or a GPU, reach by
+// measurement. What cannot be measured is nominal.
 Limits roof_limits(const Device& device, Freshness freshness = Freshness::cached);
 
 }  // namespace rapt::cli

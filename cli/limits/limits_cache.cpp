@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace files = std::filesystem;
 
-constexpr int schema = 2;
+constexpr int schema = 3;
 
 // Empty if the user has no folder for it.
 files::path cache_file() {
@@ -32,13 +32,17 @@ double number_from(const Json& json, const char* key) {
 }
 
 Rates rates_from(const Json& json) {
-  return {number_from(json, "f32_flops"), number_from(json, "matrix_flops"),
-          number_from(json, "read_bandwidth"), number_from(json, "copy_bandwidth")};
+  return {.f32_flops = number_from(json, "f32_flops"),
+          .matrix_flops = number_from(json, "matrix_flops"),
+          .tf32_flops = number_from(json, "tf32_flops"),
+          .read_bandwidth = number_from(json, "read_bandwidth"),
+          .copy_bandwidth = number_from(json, "copy_bandwidth")};
 }
 
 Json to_json(const Rates& rates) {
   return {{"f32_flops", rates.f32_flops},
           {"matrix_flops", rates.matrix_flops},
+          {"tf32_flops", rates.tf32_flops},
           {"read_bandwidth", rates.read_bandwidth},
           {"copy_bandwidth", rates.copy_bandwidth}};
 }

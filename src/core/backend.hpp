@@ -3,9 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "rapt/rapt.hpp"
+#include "src/core/rates.hpp"
+#include "src/core/stream_clock.hpp"
 
 namespace rapt {
 
@@ -17,6 +21,18 @@ struct BackendOperations {
   void (*copy_to_device)(const Device&, void* target, const void* source, std::size_t bytes);
   void (*copy_to_host)(const Device&, void* target, const void* source, std::size_t bytes);
   void (*wait)(const Device&, void* stream);  // until everything in the stream is done
+
+  // What only GPUs have; null elsewhere.
+  std::string (*absence)() = nullptr;  // why there are no devices, in the driver's words
+  std::unique_ptr<StreamClock> (*clock)(const Device&) = nullptr;
+  Rates (*measure)(const Device&) = nullptr;  // takes a second or so
+  // Whether kernels can read and write there. No: the host's own memory, another chip's.
+  bool (*reaches)(const Device&, const void* memory) = nullptr;
+  // Whether what goes into the stream becomes a graph: nothing can be waited for then.
+  bool (*captures)(const Device&, void* stream) = nullptr;
+  // Around the work of one run, for profilers.
+  void (*begin_range)(const char* label) = nullptr;
+  void (*end_range)() = nullptr;
 };
 
 }  // namespace rapt

@@ -1,18 +1,13 @@
-// f16 and bf16 as bit patterns, and their exact conversions to and from f32, written without
-// branches so that loops over them vectorise.
+// Exact conversions of f16 and bf16 to and from f32 on the host, written without branches so that
+// loops over them vectorise.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
-namespace rapt {
+#include "src/semantics/element.hpp"
 
-struct F16 {
-  std::uint16_t bits;
-};
-struct BF16 {
-  std::uint16_t bits;
-};
+namespace rapt {
 
 inline float to_float(float value) { return value; }
 

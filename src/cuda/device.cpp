@@ -3,19 +3,16 @@
 #include <cuda_runtime_api.h>
 
 #include "src/core/text.hpp"
+#include "src/cuda/check.hpp"
+#include "src/cuda/clock.hpp"
+#include "src/cuda/limits.hpp"
+#include "src/cuda/ranges.hpp"
 
 namespace rapt {
 namespace {
 
-// Every CUDA call goes through here.
-void require(cudaError_t status, std::string_view what) {
-  if (status == cudaSuccess) return;
-  cudaGetLastError();  // forget it: the next call must not report this one
-  const ErrorCode code =
-      status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::device_failure;
-  throw Error(code, text("CUDA could not ", what, ": ", cudaGetErrorString(status), " (",
-                         cudaGetErrorName(status), ")"));
-}
+using cuda::require;
+using cuda::UseDevice;
 
 int attribute(cudaDeviceAttr which, int index) {
   int value = 0;
@@ -75,45 +72,60 @@ std::vector<Device> devices_here() {
   return result;
 }
 
-// Makes a device the thread's current one, and the previous one again at the end: the caller's own
-// CUDA code does not notice.
-class UseDevice {
- public:
-  explicit UseDevice(const Device& device) {
-    require(cudaGetDevice(&previous_), "name the current device");
-    require(cudaSetDevice(device.index), text("use ", device.to_string()));
-  }
-  ~UseDevice() { static_cast<void>(cudaSetDevice(previous_)); }
-  UseDevice(const UseDevice&) = delete;
-  UseDevice& operator=(const UseDevice&) = delete;
-
- private:
-  int previous_ = 0;
-};
+std::string absence() {
+  int driver = 0, count = 0;
+  if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) return "no CUDA driver";
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  return status == cudaSuccess ? "" : cudaGetErrorString(status);
+}
 
 void* allocate(const Device& device, std::size_t bytes) {
-  const UseDevice current(device);
+  const UseDevice current(device.index);
   void* memory = nullptr;
-  require(cudaMalloc(&memory, bytes),
-          text("allocate ", human_bytes(double(bytes)), " on ", device.to_string()));
-  return memory;
+  const cudaError_t status = cudaMalloc(&memory, bytes);
+  if (status == cudaSuccess) return memory;
+  std::size_t left = 0, total = 0;
+  const bool known = cudaMemGetInfo(&left, &total) == cudaSuccess;
+  require(status, text("allocate ", human_bytes(double(bytes)), " on ", device.to_string(),
+                       known ? text(", where ", human_bytes(double(left)), " are free") : ""));
+  return nullptr;
 }
 
 void release(const Device&, void* memory) noexcept { cudaFree(memory); }
 
 void copy_to_device(const Device& device, void* target, const void* source, std::size_t bytes) {
-  const UseDevice current(device);
+  const UseDevice current(device.index);
   require(cudaMemcpy(target, source, bytes, cudaMemcpyHostToDevice), "copy to the device");
 }
 
 void copy_to_host(const Device& device, void* target, const void* source, std::size_t bytes) {
-  const UseDevice current(device);
+  const UseDevice current(device.index);
   require(cudaMemcpy(target, source, bytes, cudaMemcpyDeviceToHost), "copy to the host");
 }
 
 void wait(const Device& device, void* stream) {
-  const UseDevice current(device);
+  const UseDevice current(device.index);
   require(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "finish the work of a stream");
+}
+
+bool reaches(const Device& device, const void* memory) {
+  const UseDevice current(device.index);
+  cudaPointerAttributes attributes;
+  require(cudaPointerGetAttributes(&attributes, memory), "tell where memory lies");
+  return attributes.type != cudaMemoryTypeUnregistered && attributes.devicePointer != nullptr;
+}
+
+bool captures(const Device& device, void* stream) {
+  const UseDevice current(device.index);
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  const cudaError_t status = cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &capture);
+  if (status == cudaErrorStreamCaptureImplicit) {  // the default stream beside one that captures
+    cudaGetLastError();
+    return true;
+  }
+  require(status, "tell whether a stream is captured");
+  return capture != cudaStreamCaptureStatusNone;
 }
 
 }  // namespace
@@ -126,6 +138,13 @@ const BackendOperations cuda_backend = {
     .copy_to_device = copy_to_device,
     .copy_to_host = copy_to_host,
     .wait = wait,
+    .absence = absence,
+    .clock = cuda::clock_of,
+    .measure = cuda::measure,
+    .reaches = reaches,
+    .captures = captures,
+    .begin_range = cuda::begin_range,
+    .end_range = cuda::end_range,
 };
 
 }  // namespace rapt

@@ -3,19 +3,14 @@
 #include <hip/hip_runtime_api.h>
 
 #include "src/core/text.hpp"
+#include "src/hip/check.hpp"
+#include "src/hip/clock.hpp"
 
 namespace rapt {
 namespace {
 
-// Every HIP call goes through here.
-void require(hipError_t status, std::string_view what) {
-  if (status == hipSuccess) return;
-  static_cast<void>(hipGetLastError());  // forget it: the next call must not report this one
-  const ErrorCode code =
-      status == hipErrorOutOfMemory ? ErrorCode::out_of_memory : ErrorCode::device_failure;
-  throw Error(code, text("HIP could not ", what, ": ", hipGetErrorString(status), " (",
-                         hipGetErrorName(status), ")"));
-}
+using hip::require;
+using hip::UseDevice;
 
 struct RatesPerClock {
   double f32, matrix;  // flops of one compute unit
@@ -64,45 +59,65 @@ std::vector<Device> devices_here() {
   return result;
 }
 
-// Makes a device the thread's current one, and the previous one again at the end: the caller's own
-// HIP code does not notice.
-class UseDevice {
- public:
-  explicit UseDevice(const Device& device) {
-    require(hipGetDevice(&previous_), "name the current device");
-    require(hipSetDevice(device.index), text("use ", device.to_string()));
-  }
-  ~UseDevice() { static_cast<void>(hipSetDevice(previous_)); }
-  UseDevice(const UseDevice&) = delete;
-  UseDevice& operator=(const UseDevice&) = delete;
-
- private:
-  int previous_ = 0;
-};
+std::string absence() {
+  int count = 0;
+  const hipError_t status = hipGetDeviceCount(&count);
+  static_cast<void>(hipGetLastError());
+  return status == hipSuccess ? "" : hipGetErrorString(status);
+}
 
 void* allocate(const Device& device, std::size_t bytes) {
-  const UseDevice current(device);
+  const UseDevice current(device.index);
   void* memory = nullptr;
-  require(hipMalloc(&memory, bytes),
-          text("allocate ", human_bytes(double(bytes)), " on ", device.to_string()));
-  return memory;
+  const hipError_t status = hipMalloc(&memory, bytes);
+  if (status == hipSuccess) return memory;
+  std::size_t left = 0, total = 0;
+  const bool known = hipMemGetInfo(&left, &total) == hipSuccess;
+  require(status, text("allocate ", human_bytes(double(bytes)), " on ", device.to_string(),
+                       known ? text(", where ", human_bytes(double(left)), " are free") : ""));
+  return nullptr;
 }
 
 void release(const Device&, void* memory) noexcept { static_cast<void>(hipFree(memory)); }
 
 void copy_to_device(const Device& device, void* target, const void* source, std::size_t bytes) {
-  const UseDevice current(device);
+  const UseDevice current(device.index);
   require(hipMemcpy(target, source, bytes, hipMemcpyHostToDevice), "copy to the device");
 }
 
 void copy_to_host(const Device& device, void* target, const void* source, std::size_t bytes) {
-  const UseDevice current(device);
+  const UseDevice current(device.index);
   require(hipMemcpy(target, source, bytes, hipMemcpyDeviceToHost), "copy to the host");
 }
 
 void wait(const Device& device, void* stream) {
-  const UseDevice current(device);
+  const UseDevice current(device.index);
   require(hipStreamSynchronize(static_cast<hipStream_t>(stream)), "finish the work of a stream");
+}
+
+// Unlike CUDA, HIP calls an address that it does not know an invalid value.
+bool reaches(const Device& device, const void* memory) {
+  const UseDevice current(device.index);
+  hipPointerAttribute_t attributes;
+  const hipError_t status = hipPointerGetAttributes(&attributes, memory);
+  if (status == hipErrorInvalidValue) {
+    static_cast<void>(hipGetLastError());
+    return false;
+  }
+  require(status, "tell where memory lies");
+  return attributes.devicePointer != nullptr;
+}
+
+bool captures(const Device& device, void* stream) {
+  const UseDevice current(device.index);
+  hipStreamCaptureStatus capture = hipStreamCaptureStatusNone;
+  const hipError_t status = hipStreamIsCapturing(static_cast<hipStream_t>(stream), &capture);
+  if (status == hipErrorStreamCaptureImplicit) {  // the default stream beside one that captures
+    static_cast<void>(hipGetLastError());
+    return true;
+  }
+  require(status, "tell whether a stream is captured");
+  return capture != hipStreamCaptureStatusNone;
 }
 
 }  // namespace
@@ -115,6 +130,10 @@ const BackendOperations hip_backend = {
     .copy_to_device = copy_to_device,
     .copy_to_host = copy_to_host,
     .wait = wait,
+    .absence = absence,
+    .clock = hip::clock_of,
+    .reaches = reaches,
+    .captures = captures,
 };
 
 }  // namespace rapt

@@ -11,13 +11,15 @@ namespace rapt {
 namespace {
 
 Device numbered_device(Backend backend, std::int32_t index) {
-  const std::vector<Device> all = find_backend(backend).devices();
+  const BackendOperations& operations = find_backend(backend);
+  const std::vector<Device> all = operations.devices();
   if (index >= 0 && static_cast<std::size_t>(index) < all.size())
     return all[static_cast<std::size_t>(index)];
-  throw Error(
-      ErrorCode::not_found,
-      text("there is no device ", name(backend), ":", index, "; this machine has ", all.size(), " ",
-           name(backend), " device", all.size() == 1 ? "" : "s", "; the CPU is always there"));
+  const std::string reason = operations.absence ? operations.absence() : "";
+  throw Error(ErrorCode::not_found,
+              text("there is no device ", name(backend), ":", index, "; this machine has ",
+                   all.size(), " ", name(backend), " device", all.size() == 1 ? "" : "s",
+                   reason.empty() ? "" : text(" (", reason, ")"), "; the CPU is always there"));
 }
 
 }  // namespace

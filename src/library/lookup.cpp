@@ -8,6 +8,9 @@
 #if defined(RAPT_WITH_HIP)
 #include "src/hip/device.hpp"
 #endif
+#if defined(RAPT_WITH_EMULATOR)
+#include "src/emulator/device.hpp"
+#endif
 
 namespace rapt {
 
@@ -19,6 +22,9 @@ std::span<const BackendOperations* const> registered_backends() {
 #endif
 #if defined(RAPT_WITH_HIP)
     &hip_backend,
+#endif
+#if defined(RAPT_WITH_EMULATOR)
+    &emu_backend,
 #endif
   };
   return list;

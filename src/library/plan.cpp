@@ -1,4 +1,5 @@
 // Plan: a problem bound to a device, a kernel and a config. attention() and check() around it.
+#include <atomic>
 #include <chrono>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "src/core/match.hpp"
 #include "src/core/text.hpp"
 #include "src/cpu/thread_pool.hpp"
+#include "src/library/placement.hpp"
 #include "src/library/registry.hpp"
 #include "src/library/selection.hpp"
 
@@ -23,8 +25,21 @@ struct Plan::State {
   Executor* executor;  // rapt's own or the caller's; null on a GPU
   std::size_t workspace_bytes;
   bool log, check;  // check: index data on a GPU
+  const BackendOperations* backend;
+  std::string label;                          // for profilers
+  mutable std::atomic<bool> reached = false;  // the tensors of an earlier run
 
   Task task() const { return {problem, device, config, executor}; }
+
+  // Where the tensors lie, in a plan's first run; with RAPT_CHECK in every run, and the index data
+  // too. Nothing while a graph is captured: the device cannot be asked, and the data comes later.
+  void check_on_gpu(const Arguments& arguments, const Launch& launch) const {
+    if (!check && reached.load(std::memory_order_relaxed)) return;
+    if (backend->captures && backend->captures(device, launch.stream)) return;
+    check_placement(*backend, device, arguments, launch.workspace);
+    if (check) rapt::check(problem, arguments, device);
+    reached.store(true, std::memory_order_relaxed);
+  }
 };
 
 namespace {
@@ -38,6 +53,22 @@ Device device_for(const Device& device, const Executor* executor) {
   }
   return Device::cpu(executor->concurrency());
 }
+
+// The work of a run, as a profiler shows it.
+class Range {
+ public:
+  Range(const BackendOperations& backend, const std::string& label) : backend_(backend) {
+    if (backend_.begin_range) backend_.begin_range(label.c_str());
+  }
+  ~Range() {
+    if (backend_.end_range) backend_.end_range();
+  }
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+
+ private:
+  const BackendOperations& backend_;
+};
 
 bool computes_nothing(const Problem& p) { return p.total_q == 0 || p.batch == 0; }
 
@@ -69,6 +100,8 @@ Plan::Plan(const Problem& problem, const Device& device, const PlanOptions& opti
     state->executor = &shared_thread_pool(state->device.threads);
   }
   state->workspace_bytes = state->kernel->workspace(state->task());
+  state->backend = &find_backend(device.backend);
+  state->label = text(state->kernel->name, " ", problem.to_string());
   state->log = environment_flag("RAPT_LOG");
   state->check = environment_flag("RAPT_CHECK");
   if (state->log) {
@@ -93,8 +126,8 @@ void Plan::run(const Arguments& arguments, const Launch& launch) const {
   if (computes_nothing(state.problem)) return;
   if (state.device.backend == Backend::cpu) {
     check_index_data(state.problem, arguments);
-  } else if (state.check) {
-    check(state.problem, arguments, state.device);
+  } else {
+    state.check_on_gpu(arguments, launch);
   }
   if (launch.workspace.size() < state.workspace_bytes) {
     fault("the workspace has ", launch.workspace.size(), " bytes; ", state.kernel->name, " needs ",
@@ -105,7 +138,10 @@ void Plan::run(const Arguments& arguments, const Launch& launch) const {
     fault("the workspace is not aligned to ", workspace_alignment, " bytes; rapt::Buffer is");
   }
   const auto start = std::chrono::steady_clock::now();
-  state.kernel->run(state.task(), arguments, launch);
+  {
+    const Range range(*state.backend, state.label);
+    state.kernel->run(state.task(), arguments, launch);
+  }
   if (state.log) {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     log_line(text("run '", state.problem.to_string(), "' on ", state.device.to_string(), ": ",
@@ -126,6 +162,7 @@ void check(const Problem& problem, const Arguments& arguments, const Device& dev
     check_index_data(problem, arguments);
     return;
   }
+  check_placement(find_backend(device.backend), device, arguments);
   Arguments on_host = arguments;
   std::vector<std::int32_t> q_starts, kv_starts, kv_lengths, page_table;
   on_host.q_starts = host_copy(arguments.q_starts, device, q_starts);

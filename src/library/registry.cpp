@@ -3,6 +3,12 @@
 
 #include "src/cpu/kernels.hpp"
 #include "src/oracle/oracle.hpp"
+#if defined(RAPT_WITH_CUDA)
+#include "src/cuda/kernels.hpp"
+#endif
+#if defined(RAPT_WITH_EMULATOR)
+#include "src/emulator/kernels.hpp"
+#endif
 
 namespace rapt {
 
@@ -15,6 +21,22 @@ std::span<const Kernel* const> registered_kernels() {
       &cpu_flash_amx,
       &cpu_split_kv,
       &cpu_tiny_kv,
+#if defined(RAPT_WITH_CUDA)
+      &cuda_naive,
+      &cuda_shared,
+      &cuda_flash,
+      &cuda_flash_wide,
+      &cuda_split_kv,
+      &cuda_tiny_kv,
+#endif
+#if defined(RAPT_WITH_EMULATOR)
+      &emu_naive,
+      &emu_shared,
+      &emu_flash,
+      &emu_flash_wide,
+      &emu_split_kv,
+      &emu_tiny_kv,
+#endif
   };
   // clang-format on
   return list;

@@ -76,10 +76,16 @@ RAPT_HOST_DEVICE Place query_place(const Call& call, const Sequence& s, Index qu
   return {call.q_starts ? 0 : s.index, s.q_begin + query};
 }
 
+// A number from the page table, brought into the pool.
+RAPT_HOST_DEVICE int32_t existing_page(const Call& call, int32_t page) {
+  const auto last = static_cast<int32_t>(smaller(call.page_count - 1, 0x7fffffff));
+  return page < 0 ? 0 : page < last ? page : last;
+}
+
 RAPT_HOST_DEVICE Place key_place(const Call& call, const Sequence& s, Index key) {
   if (call.page_table) {
-    const Index page = call.page_table[s.index * call.page_table_stride + key / call.page_size];
-    return {clamp(page, 0, call.page_count - 1), key % call.page_size};
+    const Index entry = s.index * call.page_table_stride + key / call.page_size;
+    return {existing_page(call, call.page_table[entry]), key % call.page_size};
   }
   return {call.kv_starts ? 0 : s.index, s.kv_begin + key};
 }

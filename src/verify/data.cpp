@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/core/arguments.hpp"
 #include "src/core/layout.hpp"
 #include "src/core/text.hpp"
 #include "src/verify/filler.hpp"
@@ -10,25 +11,14 @@
 namespace rapt::verify {
 namespace {
 
-// The members of Arguments by name.
 const std::map<std::string, Tensor Arguments::*>& members() {
-  static const std::map<std::string, Tensor Arguments::*> map = {
-      {"q", &Arguments::q},
-      {"k", &Arguments::k},
-      {"v", &Arguments::v},
-      {"out", &Arguments::out},
-      {"lse", &Arguments::lse},
-      {"bias", &Arguments::bias},
-      {"mask", &Arguments::mask},
-      {"alibi", &Arguments::alibi},
-      {"sinks", &Arguments::sinks},
-      {"q_starts", &Arguments::q_starts},
-      {"kv_starts", &Arguments::kv_starts},
-      {"kv_lengths", &Arguments::kv_lengths},
-      {"page_table", &Arguments::page_table},
-  };
+  static const std::map<std::string, Tensor Arguments::*> map(named_tensors.begin(),
+                                                              named_tensors.end());
   return map;
 }
+
+// A problem that asks for this alignment can have any: for timing, what allocators of GPUs give.
+constexpr std::size_t full_alignment = 16, allocator_alignment = 256;
 
 bool is_output(const std::string& name) { return name == "out" || name == "lse"; }
 
@@ -51,11 +41,11 @@ std::int64_t pages_of_sequence(const Problem& p) {
 
 Data::Data(const Problem& problem, const Device& device, std::uint64_t seed, Fill fill)
     : problem_(problem) {
-  allocate(device, seed);
+  allocate(device, seed, fill);
   Filler(*this, seed, fill).fill();
 }
 
-void Data::allocate(const Device& device, std::uint64_t seed) {
+void Data::allocate(const Device& device, std::uint64_t seed, Fill fill) {
   const Problem& p = problem_;
   struct Wanted {
     const char* name;
@@ -107,7 +97,9 @@ void Data::allocate(const Device& device, std::uint64_t seed) {
   check_host_memory(device, bytes);
   const bool back_guard = seed % 2 == 0;
   for (const auto& [name, tensor, size, alignment] : all) {
-    Guarded memory(device, size, alignment, back_guard || is_output(name));
+    const bool as_allocated = fill == Fill::typical && alignment == full_alignment;
+    Guarded memory(device, size, as_allocated ? allocator_alignment : alignment,
+                   back_guard || is_output(name));
     tensors_.emplace(name, Owned{std::move(memory), tensor});
   }
 }
@@ -127,6 +119,12 @@ Arguments Data::on_device() const { return arguments(false); }
 
 void Data::upload() {
   for (auto& [name, owned] : tensors_) owned.memory.upload();
+}
+
+void Data::upload_outputs() {
+  for (auto& [name, owned] : tensors_) {
+    if (is_output(name)) owned.memory.upload();
+  }
 }
 
 std::string Data::changed_input() const {

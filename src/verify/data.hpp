@@ -29,7 +29,8 @@ class Data {
   Arguments on_host() const;    // for the oracle
   Arguments on_device() const;  // for kernels
 
-  void upload();  // everything as it was made: inputs filled, outputs poisoned
+  void upload();          // everything as it was made: inputs filled, outputs poisoned
+  void upload_outputs();  // poisoned again
   // Names the first input that a kernel wrote to, or nothing.
   std::string changed_input() const;
   const Guarded& out() const { return tensors_.at("out").memory; }
@@ -43,7 +44,7 @@ class Data {
   };
   friend class Filler;
 
-  void allocate(const Device& device, std::uint64_t seed);
+  void allocate(const Device& device, std::uint64_t seed, Fill fill);
   Arguments arguments(bool host) const;
 
   Problem problem_;

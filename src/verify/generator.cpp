@@ -9,11 +9,22 @@
 namespace rapt::verify {
 namespace {
 
-constexpr double most_multiplications = 3e6;
+// What is quick: for the oracle, and for the emulator, which runs every thread of a GPU in turn.
+struct SizeLimit {
+  double multiplications, rows;
+};
+constexpr SizeLimit limit_of(Backend backend) {
+  return backend == Backend::emu ? SizeLimit{2e5, 250} : SizeLimit{3e6, 1e9};
+}
 
 double multiplications(const Problem& p) {
   return double(p.batch) * double(p.heads) * double(p.q_len) * double(p.kv_len) *
          double(p.qk_dim + p.v_dim);
+}
+
+bool exceeds(const Problem& p, SizeLimit limit) {
+  return multiplications(p) > limit.multiplications ||
+         double(p.batch) * double(p.heads) * double(p.q_len) > limit.rows;
 }
 
 std::int64_t draw_dim(Random& random) {
@@ -22,7 +33,7 @@ std::int64_t draw_dim(Random& random) {
                                       128, 160, 192, 256, 257, 512, 1000, 2048});
 }
 
-void draw_sizes(Random& random, Problem& p) {
+void draw_sizes(Random& random, Problem& p, SizeLimit limit) {
   p.dtype = random.one_of({DType::f32, DType::f16, DType::bf16});
   p.batch = random.one_of<std::int64_t>({1, 1, 2, 3, 5});
   p.kv_heads = random.one_of<std::int64_t>({1, 1, 2, 3, 4});
@@ -38,7 +49,7 @@ void draw_sizes(Random& random, Problem& p) {
   if (random.chance(0.03)) p.q_len = 0;
   if (random.chance(0.03)) p.kv_len = 0;
   if (random.chance(0.02)) p.batch = 0;
-  while (multiplications(p) > most_multiplications) {
+  while (exceeds(p, limit)) {
     switch (random.below(4)) {
       case 0: p.q_len = (p.q_len + 1) / 2; break;
       case 1: p.kv_len = (p.kv_len + 1) / 2; break;
@@ -177,10 +188,10 @@ constexpr Feature features[] = {
 
 }  // namespace
 
-Problem random_problem(std::uint64_t seed) {
+Problem random_problem(std::uint64_t seed, Backend backend) {
   Random random(seed);
   Problem p;
-  draw_sizes(random, p);
+  draw_sizes(random, p, limit_of(backend));
   draw_storage(random, p);
   draw_visibility(random, p);
   draw_scores(random, p);

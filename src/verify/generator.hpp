@@ -9,8 +9,9 @@
 
 namespace rapt::verify {
 
-// The same seed gives the same problem. Small enough for the oracle: some million multiplications.
-Problem random_problem(std::uint64_t seed);
+// The same seed gives the same problem. Small enough for the oracle, some million multiplications,
+// and smaller for the emulator.
+Problem random_problem(std::uint64_t seed, Backend backend = Backend::cpu);
 
 // The features a problem shows, by name, so that a run can say what it has covered.
 std::vector<std::string> features_of(const Problem& problem);

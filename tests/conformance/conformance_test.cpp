@@ -5,50 +5,26 @@
 #include <cstdio>
 #include <set>
 
-#include "src/core/environment.hpp"
-#include "src/core/fault.hpp"
 #include "src/core/text.hpp"
-#include "src/verify/conformance.hpp"
 #include "src/verify/generator.hpp"
+#include "tests/conformance/support.hpp"
 
-namespace rapt {
+namespace rapt::test {
 namespace {
 
 constexpr std::uint64_t cases = 300;
 
-// RAPT_CONFORMANCE_CASES asks for fewer, for chips that are emulated.
-std::uint64_t cases_to_run() {
-  const std::string value = environment_text("RAPT_CONFORMANCE_CASES");
-  if (value.empty()) return cases;
-  const auto fewer = parse_number<std::uint64_t>(value);
-  if (!fewer || *fewer < 1 || *fewer > cases) {
-    fault("RAPT_CONFORMANCE_CASES is '", value, "'; it must be a whole number from 1 to ", cases);
-  }
-  return *fewer;
-}
-
-// The CPU with two threads, whatever the machine has, and every GPU.
+// The CPU with two threads, whatever the machine has, and every GPU. The emulator has problems of
+// its own (tests/emulator).
 std::vector<Device> devices_to_test() {
   std::vector<Device> result = devices();
   result.front() = Device::cpu(2);
+  std::erase_if(result, [](const Device& device) { return device.backend == Backend::emu; });
   return result;
 }
 
-void expect_every_kernel_keeps_its_promise(const Problem& problem, const Device& device,
-                                           std::uint64_t seed) {
-  verify::Case one(problem, device, seed);
-  for (const KernelInfo& kernel : kernels()) {
-    if (kernel.backend != device.backend) continue;
-    const verify::Outcome outcome = one.run(kernel.name);
-    const std::string command = one.command(kernel.name, outcome.config);
-    EXPECT_TRUE(outcome.verdict != verify::Verdict::failed) << outcome.sentence << "\n" << command;
-    const bool silent = outcome.verdict == verify::Verdict::refused && outcome.sentence.empty();
-    EXPECT_FALSE(silent) << command;
-  }
-}
-
 TEST(Conformance, EveryKernelIsRightWhereItSaysYesAndGivesASentenceWhereItSaysNo) {
-  const std::uint64_t count = cases_to_run();
+  const std::uint64_t count = cases_to_run(cases);
   for (const Device& device : devices_to_test()) {
     std::printf("%s random problems on %s (%s)\n", number(count).c_str(),
                 device.to_string().c_str(), device.features.c_str());
@@ -73,7 +49,7 @@ TEST(Conformance, RandomProblemsShowEveryFeature) {
 // More rows, keys and dims than a block, a tile or a chunk has, and sizes that are no multiple of
 // anything; 16 keys are the most that cpu.tiny_kv takes.
 TEST(Conformance, EveryKernelIsRightAcrossItsBlocksTilesAndChunks) {
-  const std::uint64_t seeds = cases_to_run() < cases ? 1 : 2;
+  const std::uint64_t seeds = cases_to_run(cases) < cases ? 1 : 2;
   for (const Device& device : devices_to_test()) {
     for (const char* text :
          {"b1 h2 s300 d40 f32 causal lse", "b1 h6/2 s270 d64 bf16 causal window100",
@@ -105,4 +81,4 @@ TEST(Conformance, EveryKernelIsRightOnLongRowsAndWideHeads) {
 }
 
 }  // namespace
-}  // namespace rapt
+}  // namespace rapt::test

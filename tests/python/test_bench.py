@@ -7,9 +7,10 @@ import pytest
 from command_line import Rapt
 
 FIELDS = [
-    "problem", "device", "kernel", "config", "chosen", "status", "seconds", "seconds_min", "samples",
-    "flops", "bytes", "gflops", "gbps", "roof_seconds", "roof_fraction", "bound", "intensity",
-    "workspace_bytes", "error", "error_bound", "speedup",
+    "problem", "device", "kernel", "config", "chosen", "status", "seconds", "seconds_min",
+    "replay_seconds", "launch_seconds", "samples", "flops", "bytes", "gflops", "gbps",
+    "roof_seconds", "roof_fraction", "bound", "intensity", "workspace_bytes", "error",
+    "error_bound", "speedup",
 ]  # fmt: skip
 SMALL = "b1 h2 s33 d16 f32 causal"
 TOO_LARGE = "b1 h64 s4000000000 d64 f32"  # more tensors than any memory holds

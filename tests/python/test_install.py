@@ -70,6 +70,17 @@ def test_what_is_installed_needs_no_headers_of_others(prefix):
     assert "std::" in undefined and "hwy::" not in undefined
 
 
+def test_the_installed_libraries_know_nothing_of_the_emulator(prefix):
+    for name in ["librapt.a", "librapt.so"]:
+        symbols = run("nm", "--demangle", installed_file(prefix, name))
+        assert "rapt::cpu_naive" in symbols
+        assert "rapt::emulator" not in symbols and "emu_backend" not in symbols, name
+    for path in [prefix / "bin" / "rapt", installed_file(prefix, "librapt.so")]:
+        assert not any("boost" in line for line in needed_libraries(path)), path
+    for path in prefix.rglob("*.cmake"):
+        assert "boost" not in path.read_text().lower(), path
+
+
 @pytest.mark.parametrize("linkage", ["static", "shared"])
 def test_a_project_finds_rapt_through_cmake(prefix, source_dir, tmp_path, linkage):
     run(

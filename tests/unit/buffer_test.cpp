@@ -60,7 +60,7 @@ TEST(Devices, HaveNamesThatParseBack) {
 }
 
 TEST(Devices, ThatAreNotThereAreNamedInTheError) {
-  for (const char* text : {"cuda:99", "hip:99", "emu", "gpu", "cpu:1", "cuda:x", ""}) {
+  for (const char* text : {"cuda:99", "hip:99", "emu:99", "gpu", "cpu:1", "cuda:x", ""}) {
     try {
       Device::parse(text);
       FAIL() << text;

@@ -1,0 +1,33 @@
+#include "src/cuda/check.hpp"
+
+#include "rapt/rapt.hpp"
+#include "src/core/text.hpp"
+
+namespace rapt::cuda {
+
+void require(cudaError_t status, std::string_view what) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // forget it: the next call must not report this one
+  const ErrorCode code =
+      status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::device_failure;
+  throw Error(code, text("CUDA could not ", what, ": ", cudaGetErrorString(status), " (",
+                         cudaGetErrorName(status), ")"));
+}
+
+bool has_early_launch(int index) {
+  int major = 0;
+  require(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index),
+          "read a device attribute");
+  return major >= 9;
+}
+
+UseDevice::UseDevice(int index) : index_(index) {
+  require(cudaGetDevice(&previous_), "name the current device");
+  if (previous_ != index_) require(cudaSetDevice(index_), text("use cuda:", index_));
+}
+
+UseDevice::~UseDevice() {
+  if (previous_ != index_) static_cast<void>(cudaSetDevice(previous_));
+}
+
+}  // namespace rapt::cuda

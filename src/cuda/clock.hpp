@@ -1,0 +1,13 @@
+// The clock of an NVIDIA GPU.
+#pragma once
+
+#include <memory>
+
+#include "rapt/rapt.hpp"
+#include "src/core/stream_clock.hpp"
+
+namespace rapt::cuda {
+
+std::unique_ptr<StreamClock> clock_of(const Device& device);
+
+}  // namespace rapt::cuda

@@ -1,0 +1,11 @@
+// The kernels of the CUDA backend, for the registry.
+#pragma once
+
+#include "src/core/kernel.hpp"
+
+namespace rapt {
+
+extern const Kernel cuda_naive, cuda_shared, cuda_flash, cuda_flash_wide, cuda_split_kv,
+    cuda_tiny_kv;
+
+}  // namespace rapt

@@ -1,0 +1,69 @@
+// Launches portable kernels on NVIDIA GPUs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "src/cuda/check.hpp"
+#include "src/cuda/target.cuh"
+#include "src/gpu/launch.hpp"
+
+namespace rapt::cuda {
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::threads, Kernel::blocks)
+    entry(const __grid_constant__ typename Kernel::Parameters parameters) {
+  // The next kernel's blocks may come to wait here while this one's still run.
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+  Kernel::run(parameters);
+}
+
+template <class Kernel>
+constexpr bool follows() {
+  if constexpr (requires { Kernel::follows; }) return Kernel::follows;
+  return false;
+}
+
+// A kernel gets more than 48 KiB of shared memory only after asking for it, once on each device.
+template <class Kernel>
+void allow_shared_memory(int device) {
+  static std::atomic<std::uint64_t> allowed = 0;  // a bit for each device
+  const std::uint64_t bit = std::uint64_t{1} << (device % 64);
+  if (allowed.load(std::memory_order_relaxed) & bit) return;
+  require(cudaFuncSetAttribute(entry<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               Kernel::shared_bytes),
+          "give a kernel its shared memory");
+  if (device < 64) allowed.fetch_or(bit, std::memory_order_relaxed);
+}
+
+struct Launcher {
+  using Target = cuda::Target;
+
+  template <class Kernel>
+  static void launch(gpu::Grid grid, const typename Kernel::Parameters& parameters,
+                     gpu::Where where) {
+    static_assert(Kernel::threads % 64 == 0 && Kernel::threads <= gpu::most_threads_of_block);
+    static_assert(Kernel::shared_bytes <= gpu::most_shared_bytes);
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+    const UseDevice current(where.device);
+    if (Kernel::shared_bytes > 48 << 10) allow_shared_memory<Kernel>(where.device);
+    // A kernel that follows another is brought onto the chip before that one has ended.
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
+                          static_cast<unsigned>(grid.z));
+    config.blockDim = dim3(Kernel::threads);
+    config.dynamicSmemBytes = Kernel::shared_bytes;
+    config.stream = static_cast<cudaStream_t>(where.stream);
+    config.attrs = &early;
+    config.numAttrs = follows<Kernel>() && has_early_launch(where.device) ? 1 : 0;
+    require(cudaLaunchKernelEx(&config, entry<Kernel>, parameters), "launch a kernel");
+  }
+};
+
+}  // namespace rapt::cuda

@@ -1,0 +1,61 @@
+#include "src/emulator/device.hpp"
+
+#include <cstring>
+#include <new>
+
+#include "src/core/text.hpp"
+
+namespace rapt {
+namespace {
+
+// A small GPU. Nothing is as fast as this says, but kernels choose their tiles and splits by it.
+Device describe(int index) {
+  constexpr double clock = 1e9, flops_per_clock = 256;
+  Device device;
+  device.backend = Backend::emu;
+  device.index = index;
+  const int wave_size = index == 0 ? 32 : 64;
+  device.name = text("GPU emulator, wave ", wave_size);
+  device.features = text("wave", wave_size);
+  device.threads = 8;
+  device.nominal.f32_flops = clock * device.threads * flops_per_clock;
+  device.nominal.read_bandwidth = device.nominal.copy_bandwidth = 100e9;
+  device.nominal.memory_bytes = 4.0 * (1 << 30);
+  device.nominal.cache_bytes = 4 << 20;
+  return device;
+}
+
+std::vector<Device> devices_here() { return {describe(0), describe(1)}; }
+
+constexpr std::align_val_t alignment{256};  // as cudaMalloc and hipMalloc give it
+
+void* allocate(const Device& device, std::size_t bytes) {
+  const bool possible = static_cast<double>(bytes) <= device.nominal.memory_bytes;
+  void* memory = possible ? ::operator new(bytes, alignment, std::nothrow) : nullptr;
+  if (!memory)
+    throw Error(ErrorCode::out_of_memory,
+                text("no memory for ", human_bytes(double(bytes)), " on ", device.to_string()));
+  return memory;
+}
+
+void release(const Device&, void* memory) noexcept { ::operator delete(memory, alignment); }
+
+void copy(const Device&, void* target, const void* source, std::size_t bytes) {
+  std::memcpy(target, source, bytes);
+}
+
+void wait(const Device&, void*) {}  // a launch returns when it is done
+
+}  // namespace
+
+const BackendOperations emu_backend = {
+    .backend = Backend::emu,
+    .devices = devices_here,
+    .allocate = allocate,
+    .release = release,
+    .copy_to_device = copy,
+    .copy_to_host = copy,
+    .wait = wait,
+};
+
+}  // namespace rapt

@@ -1,0 +1,10 @@
+// The kernels of the emulator, for the registry.
+#pragma once
+
+#include "src/core/kernel.hpp"
+
+namespace rapt {
+
+extern const Kernel emu_naive, emu_shared, emu_flash, emu_flash_wide, emu_split_kv, emu_tiny_kv;
+
+}  // namespace rapt

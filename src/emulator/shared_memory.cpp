@@ -1,0 +1,76 @@
+#include "src/emulator/shared_memory.hpp"
+
+#include <cstring>
+
+#include "rapt/rapt.hpp"
+#include "src/core/text.hpp"
+
+namespace rapt::emulator {
+
+void SharedMemory::begin_block(int bytes, int wave_size) {
+  bytes_ = bytes;
+  wave_size_ = wave_size;
+  std::memset(memory_.data(), 0xff, static_cast<std::size_t>(bytes));
+  block_barrier();  // what the last block did cannot race with this one
+}
+
+void SharedMemory::block_barrier() {
+  if (now_ / one_barrier >= most_barriers / 2) forget_everything();
+  now_ += one_barrier;
+  block_start_ = now_;
+  wave_start_.fill(now_);
+}
+
+void SharedMemory::wave_barrier(int wave) {
+  if (now_ / one_barrier == most_barriers) {
+    throw Error(ErrorCode::device_failure,
+                text("the emulator counts ", most_barriers / 2,
+                     " wave barriers of a block between two block barriers; a kernel has more"));
+  }
+  now_ += one_barrier;
+  wave_start_[wave] = now_;
+}
+
+void SharedMemory::forget_everything() {
+  for (Stamps* stamps : {&written_, &read_, &other_read_, &many_read_}) stamps->fill(0);
+  now_ = 0;
+}
+
+bool SharedMemory::races(Stamp earlier, int thread) const {
+  if (earlier < block_start_ || thread_of(earlier) == thread) return false;
+  const int wave = thread / wave_size_;
+  return wave_of(earlier) != wave || earlier >= wave_start_[wave];
+}
+
+int SharedMemory::note_news_of_read(int thread, int first, int end) {
+  const int wave = thread / wave_size_;
+  for (int i = first; i < end; ++i) {
+    if (races(written_[i], thread)) return thread_of(written_[i]);
+    if (many_read_[i] == read_by_waves() || many_read_[i] == read_by_wave(wave)) continue;
+    const Stamp earlier = read_[i];
+    if (earlier < block_start_) {
+      read_[i] = stamp(thread);
+    } else if (wave_of(earlier) != wave) {
+      other_read_[i] = stamp(thread);
+      many_read_[i] = read_by_waves();
+    } else if (earlier < wave_start_[wave]) {
+      read_[i] = stamp(thread);
+    } else if (thread_of(earlier) != thread) {
+      other_read_[i] = stamp(thread);
+      many_read_[i] = read_by_wave(wave);
+    }
+  }
+  return nobody;
+}
+
+int SharedMemory::note_contested_write(int thread, int first, int end) {
+  for (int i = first; i < end; ++i) {
+    for (const Stamp earlier : {written_[i], read_[i], other_read_[i]}) {
+      if (races(earlier, thread)) return thread_of(earlier);
+    }
+    written_[i] = stamp(thread);
+  }
+  return nobody;
+}
+
+}  // namespace rapt::emulator

@@ -1,0 +1,235 @@
+// flash: online softmax, one kernel, no score matrix.
+//
+// A block takes some queries of one head through all keys that they see, a tile at a time:
+//
+//   for each tile of keys:
+//     K → shared memory;  S = Q Kᵀ in registers
+//     reference = max(reference, S);  P = 2^(S − reference) → shared memory;  V → where K was
+//     O = O · 2^(old reference − reference) + P V in registers
+//
+// Row maxima are reduced by shuffles among the 8 lanes that share a row; row sums stay apart in
+// them until the end. Tiles that every query sees whole skip all comparisons with key ranges.
+#pragma once
+
+#include "src/gpu/key_rows.hpp"
+#include "src/gpu/launch.hpp"
+#include "src/gpu/scoring.hpp"
+#include "src/gpu/tiles.hpp"
+
+namespace rapt::gpu {
+
+struct FlashParameters {
+  semantics::Call call;
+  DType dtype;
+  bool aligned;  // rows of all tensors start at multiples of 16 bytes
+};
+
+struct FlashConfig {
+  int dim;         // of queries, keys and values, at most; a multiple of 64
+  int rows, keys;  // of a tile
+  int blocks;      // that share a multiprocessor
+};
+// As much of 64 KiB of shared memory, and of the registers, as can be had.
+constexpr FlashConfig flash_config(int dim) {
+  return dim <= 64    ? FlashConfig{.dim = 64, .rows = 64, .keys = 64, .blocks = 4}
+         : dim <= 128 ? FlashConfig{.dim = 128, .rows = 64, .keys = 32, .blocks = 3}
+                      : FlashConfig{.dim = 256, .rows = 32, .keys = 16, .blocks = 3};
+}
+
+template <class Target, FlashConfig config, class Element>
+struct Flash {
+  using Parameters = FlashParameters;
+  static constexpr int threads = 128, blocks = config.blocks;
+  static constexpr int row_groups = threads / thread_columns, rows_each = config.rows / row_groups;
+  static constexpr int keys_each = config.keys / thread_columns,
+                       dims_each = config.dim / thread_columns;
+  static constexpr int dim_stride = tile_stride<config.dim>, key_stride = tile_stride<config.keys>;
+  // Byte offsets of the tiles: Q (rows, dim), K or V (keys, dim), P (rows, keys).
+  static constexpr int keys_at = tile_bytes<config.rows, config.dim>;
+  static constexpr int weights_at = keys_at + tile_bytes<config.keys, config.dim>;
+  static constexpr int shared_bytes = weights_at + tile_bytes<config.rows, config.keys>;
+  using Place = ThreadPlace<Target, row_groups>;
+
+  RAPT_DEVICE static void run(const Parameters& p) {
+    // The last queries first: under a causal mask they take longest.
+    const semantics::Call& call = p.call;
+    const Index tiles = semantics::divided_up(call.q_len, config.rows);
+    const Index block = Target::block_x();
+    const Index head = block / tiles % call.heads;
+    const semantics::Sequence sequence = semantics::sequence(call, block / tiles / call.heads);
+    const Index first = (tiles - 1 - block % tiles) * config.rows;
+    if (first >= sequence.q_len) return;
+    attend(p, sequence, head, first);
+  }
+
+ private:
+  RAPT_DEVICE static void attend(const Parameters& p, const semantics::Sequence& sequence,
+                                 Index head, Index first) {
+    const semantics::Call& call = p.call;
+    const Index kv_head = semantics::kv_head_of(call, head);
+    const KeyRows<Element> key_rows(call, sequence, call.k, call.k_stride, kv_head);
+    const KeyRows<Element> value_rows(call, sequence, call.v, call.v_stride, kv_head);
+    const Index last = semantics::smaller(first + config.rows, sequence.q_len) - 1;
+    const Index position = first + sequence.offset;
+    const semantics::Range some =
+        semantics::keys_of_some(call.window, position, last + sequence.offset, sequence.kv_len);
+    const semantics::Range all =
+        semantics::keys_of_all(call.window, position, last + sequence.offset, sequence.kv_len);
+    const bool scoring = has_scoring(call);
+    const float scale = scoring ? 1.0f : call.scale * log2_e;
+    const bool whole_qk = whole_accesses<Element>(p.aligned, call.qk_dim);
+    const bool whole_v = whole_accesses<Element>(p.aligned, call.v_dim);
+
+    const auto queries = Target::template shared<float>(0, config.rows * dim_stride);
+    const auto keys = Target::template shared<float>(keys_at, config.keys * dim_stride);
+    const auto weights = Target::template shared<float>(weights_at, config.rows * key_stride);
+
+    load_tile<Target, Element, config.rows, config.dim, threads>(
+        queries, call.qk_dim, whole_qk, [&](int row) -> const Element* {
+          if (first + row > last) return nullptr;
+          return static_cast<const Element*>(call.q) +
+                 semantics::row_offset(call.q_stride,
+                                       semantics::query_place(call, sequence, first + row), head);
+        });
+
+    const RowState start = first_state(call, head);
+    RowState states[rows_each];
+    float out[rows_each][dims_each] = {};
+    RAPT_UNROLL
+    for (int i = 0; i < rows_each; ++i)
+      states[i] = {start.reference, Place::column() == 0 ? start.sum : 0.0f};
+
+    for (Index tile = some.begin / config.keys * config.keys; tile < some.end;
+         tile += config.keys) {
+      const auto row_of = [&](const KeyRows<Element>& rows, int row) {
+        const Index key = tile + row;
+        return key >= some.begin && key < some.end ? rows.at(key) : nullptr;
+      };
+      Target::block_barrier();  // the last tile's values are used
+      load_tile<Target, Element, config.keys, config.dim, threads>(
+          keys, call.qk_dim, whole_qk, [&](int row) { return row_of(key_rows, row); });
+      Target::block_barrier();
+      float scores[rows_each][keys_each] = {};
+      multiply_by_rows<Place, rows_each, keys_each, config.dim>(queries, dim_stride, keys,
+                                                                dim_stride, scores);
+      Target::block_barrier();  // the keys are used
+      load_tile<Target, Element, config.keys, config.dim, threads>(
+          keys, call.v_dim, whole_v, [&](int row) { return row_of(value_rows, row); });
+      if (scoring || tile < all.begin || tile + config.keys > all.end) {
+        put(weights, scores);
+        hide(call, sequence, head, first, tile, scoring, weights);
+        RAPT_UNROLL
+        for (int i = 0; i < rows_each; ++i) {
+          RAPT_UNROLL
+          for (int j = 0; j < keys_each; ++j) scores[i][j] = weights.load(weight_at(i, j));
+        }
+      }
+      weigh(scale, scores, states, out);
+      put(weights, scores);
+      Target::block_barrier();
+      multiply_by_columns<Place, rows_each, dims_each, config.keys>(weights, key_stride, keys,
+                                                                    dim_stride, out);
+    }
+    finish(call, sequence, head, first, whole_v, states, out);
+  }
+
+  // Where the weights tile holds what a thread has in scores[i][j]. Nobody else touches it before
+  // the next barrier.
+  RAPT_DEVICE static int weight_at(int i, int j) {
+    return Place::row(i) * key_stride + Place::column() + Place::columns * j;
+  }
+  template <class Tile>
+  RAPT_DEVICE static void put(Tile weights, const float (&scores)[rows_each][keys_each]) {
+    RAPT_UNROLL
+    for (int i = 0; i < rows_each; ++i) {
+      RAPT_UNROLL
+      for (int j = 0; j < keys_each; ++j) weights.store(weight_at(i, j), scores[i][j]);
+    }
+  }
+
+  // Dot products become exponents where that takes more than scaling; pairs that are not visible
+  // become −∞. Through shared memory, since a loop over registers would be unrolled into a kernel
+  // several times as long.
+  template <class Tile>
+  RAPT_DEVICE static void hide(const semantics::Call& call, const semantics::Sequence& sequence,
+                               Index head, Index first, Index tile, bool scoring, Tile weights) {
+    RAPT_NO_UNROLL
+    for (int i = 0; i < rows_each; ++i) {
+      const Index query = first + Place::row(i), position = query + sequence.offset;
+      const semantics::Range seen = semantics::key_range(call.window, position, sequence.kv_len);
+      RAPT_NO_UNROLL
+      for (int j = 0; j < keys_each; ++j) {
+        const Index key = tile + Place::column() + Place::columns * j;
+        const int at = weight_at(i, j);
+        if (query >= sequence.q_len || key < seen.begin || key >= seen.end)
+          weights.store(at, minus_infinity);
+        else if (scoring)
+          weights.store(at, scored_exponent<Target, Element>(call, sequence.index, head, query,
+                                                             position, key, weights.load(at)));
+      }
+    }
+  }
+
+  // Scores become weights; what was summed so far is brought to the new reference.
+  RAPT_DEVICE static void weigh(float scale, float (&scores)[rows_each][keys_each],
+                                RowState (&states)[rows_each], float (&out)[rows_each][dims_each]) {
+    RAPT_UNROLL
+    for (int i = 0; i < rows_each; ++i) {
+      float largest = scores[i][0];
+      RAPT_UNROLL
+      for (int j = 1; j < keys_each; ++j) largest = scores[i][j] > largest ? scores[i][j] : largest;
+      largest = largest_over<Target, thread_columns>(largest) * scale;
+      const float reference = largest > states[i].reference ? largest : states[i].reference;
+      const float base = finite_reference(reference);
+      const float rescale = Target::exp2(states[i].reference - base);
+      float sum = 0;
+      RAPT_UNROLL
+      for (int j = 0; j < keys_each; ++j) {
+        scores[i][j] = Target::exp2(scores[i][j] * scale - base);
+        sum += scores[i][j];
+      }
+      states[i] = {reference, states[i].sum * rescale + sum};
+      RAPT_UNROLL
+      for (int x = 0; x < dims_each; ++x) out[i][x] *= rescale;
+    }
+  }
+
+  RAPT_DEVICE static void finish(const semantics::Call& call, const semantics::Sequence& sequence,
+                                 Index head, Index first, bool whole, RowState (&states)[rows_each],
+                                 const float (&out)[rows_each][dims_each]) {
+    RAPT_UNROLL
+    for (int i = 0; i < rows_each; ++i) {
+      states[i].sum = sum_over<Target, thread_columns>(states[i].sum);
+      const Index query = first + Place::row(i);
+      if (query >= sequence.q_len) continue;
+      const semantics::Place place = semantics::query_place(call, sequence, query);
+      auto* row =
+          static_cast<Element*>(call.out) + semantics::row_offset(call.out_stride, place, head);
+      const float factor = reciprocal_or_zero(states[i].sum);
+      RAPT_UNROLL
+      for (int g = 0; g < dims_each / 4; ++g) {
+        float four[4];
+        RAPT_UNROLL
+        for (int y = 0; y < 4; ++y) four[y] = out[i][g * 4 + y] * factor;
+        store_row<Target>(row, (g * thread_columns + Place::column()) * 4, call.v_dim, whole, four);
+      }
+      if (call.lse && Place::column() == 0)
+        call.lse[semantics::lse_offset(call, place, head)] = natural_log_sum<Target>(states[i]);
+    }
+  }
+};
+
+template <class Launcher>
+void launch_flash(const FlashParameters& parameters, Where where) {
+  const semantics::Call& call = parameters.call;
+  with_element(parameters.dtype, [&]<class Element>() {
+    with_one_of<64, 128, 256>(semantics::larger(call.qk_dim, call.v_dim), [&]<int dim>() {
+      constexpr FlashConfig config = flash_config(dim);
+      const Index tiles = semantics::divided_up(call.q_len, config.rows);
+      Launcher::template launch<Flash<typename Launcher::Target, config, Element>>(
+          {tiles * call.heads * call.batch}, parameters, where);
+    });
+  });
+}
+
+}  // namespace rapt::gpu

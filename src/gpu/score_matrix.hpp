@@ -1,0 +1,161 @@
+// The score matrix in global memory, for kernels that store it, and softmax on its rows.
+//
+// Three kernels work on it in turn, for a chunk of the keys at a time:
+//
+//   scores    dot products (slices, rows, chunk), each slice over a part of the head dim
+//   softmax   slice 0 becomes weights (rows, chunk); each row's state and rescale factor
+//   out       sums = sums · rescale + weights · V; the last chunk divides and writes out
+//
+// A chunk of all keys is the textbook way. Smaller chunks make it online softmax, in memory that
+// does not grow with the number of keys. Slices give the scores of few rows to many blocks.
+#pragma once
+
+#include "src/gpu/launch.hpp"
+#include "src/gpu/scoring.hpp"
+
+namespace rapt::gpu {
+
+inline constexpr Index matrix_access = 4;  // floats that are read at once
+
+struct ScoreMatrix {
+  semantics::Call call;
+  DType dtype;
+  bool aligned;             // rows of all tensors start at multiples of 16 bytes
+  Index rows;               // queries of all sequences times heads
+  Index first_key, chunk;   // this pass's keys; a multiple of matrix_access a pass
+  Index slices, slice_dim;  // parts of the head dim
+  float* scores;            // (slices, rows, chunk)
+  float* states;            // (3, rows): reference, sum, rescale
+  float* sums;              // (rows, v_dim) of earlier chunks; null: there is one chunk
+  bool last;                // chunk
+};
+
+// The matrix's row of a query and head.
+RAPT_DEVICE Index matrix_row(const semantics::Call& call, const semantics::Sequence& sequence,
+                             Index query, Index head) {
+  const Index first = call.q_starts ? sequence.q_begin : sequence.index * call.q_len;
+  return (first + query) * call.heads + head;
+}
+
+// A range of keys cut to the chunk's, and counted from its first.
+RAPT_DEVICE semantics::Range within_chunk(const ScoreMatrix& m, semantics::Range keys) {
+  const Index begin = semantics::clamp(keys.begin - m.first_key, 0, m.chunk);
+  return {begin, semantics::larger(begin, semantics::clamp(keys.end - m.first_key, 0, m.chunk))};
+}
+
+// One block a row. Threads stand `groups` deep over the keys: each group sums some of the slices.
+template <class Target, class Element>
+struct MatrixSoftmax {
+  using Parameters = ScoreMatrix;
+  static constexpr bool follows = true;
+  static constexpr int threads = 256, blocks = 4, most_groups = 4;
+  static constexpr int shared_bytes = threads * 4;
+
+  RAPT_DEVICE static void run(const Parameters& m) {
+    const semantics::Call& call = m.call;
+    const Index block = Target::block_x();
+    const Index head = block % call.heads, query = block / call.heads % call.q_len;
+    const semantics::Sequence sequence = semantics::sequence(call, block / call.heads / call.q_len);
+    if (query >= sequence.q_len) return;
+    const Index position = query + sequence.offset, row = matrix_row(call, sequence, query, head);
+    const semantics::Range seen =
+        within_chunk(m, semantics::key_range(call.window, position, sequence.kv_len));
+    const Index padded = semantics::rounded_up(
+        semantics::clamp(sequence.kv_len - m.first_key, 0, m.chunk), matrix_access);
+    const RowState old = m.first_key == 0 ? first_state(call, head)
+                                          : RowState{m.states[row], m.states[m.rows + row]};
+    const int groups = m.slices < most_groups ? 1 : most_groups;
+    const int keys_at_once = threads / groups;
+    const int group = Target::thread() / keys_at_once, lane = Target::thread() % keys_at_once;
+    float* scores = m.scores + row * m.chunk;
+
+    // Exponents into slice 0, and their largest.
+    float largest = minus_infinity;
+    for (Index first = seen.begin; first < seen.end; first += keys_at_once) {
+      const Index key = first + lane;
+      float dot = 0;
+      if (key < seen.end) {
+        for (Index slice = group; slice < m.slices; slice += groups)
+          dot += scores[slice * m.rows * m.chunk + key];
+      }
+      if (groups > 1) dot = sum_of_groups(dot, keys_at_once, groups);
+      if (group > 0 || key >= seen.end) continue;
+      const float exponent =
+          has_scoring(call) ? scored_exponent<Target, Element>(call, sequence.index, head, query,
+                                                               position, m.first_key + key, dot)
+                            : dot * (call.scale * log2_e);
+      scores[key] = exponent;
+      largest = exponent > largest ? exponent : largest;
+    }
+    largest = largest_of_block(largest);
+
+    // The same threads read what they wrote.
+    const float reference = largest > old.reference ? largest : old.reference;
+    const float base = finite_reference(reference), rescale = Target::exp2(old.reference - base);
+    float sum = 0;
+    if (group == 0) {
+      for (Index key = seen.begin + lane; key < seen.end; key += keys_at_once) {
+        const float weight = Target::exp2(scores[key] - base);
+        scores[key] = weight;
+        sum += weight;
+      }
+    }
+    for (Index key = Target::thread(); key < seen.begin; key += threads) scores[key] = 0;
+    for (Index key = seen.end + Target::thread(); key < padded; key += threads) scores[key] = 0;
+    sum = sum_of_block(sum) + old.sum * rescale;
+    if (Target::thread() > 0) return;
+    m.states[row] = reference;
+    m.states[m.rows + row] = sum;
+    m.states[2 * m.rows + row] = rescale;
+    if (m.last && call.lse) {
+      const semantics::Place place = semantics::query_place(call, sequence, query);
+      call.lse[semantics::lse_offset(call, place, head)] =
+          natural_log_sum<Target>({reference, sum});
+    }
+  }
+
+ private:
+  RAPT_DEVICE static float sum_of_groups(float value, int keys_at_once, int groups) {
+    const auto memory = Target::template shared<float>(0, threads);
+    Target::block_barrier();
+    memory.store(Target::thread(), value);
+    Target::block_barrier();
+    float sum = 0;
+    for (int group = 0; group < groups; ++group)
+      sum += memory.load(group * keys_at_once + Target::thread() % keys_at_once);
+    return sum;
+  }
+
+  RAPT_DEVICE static float largest_of_block(float value) {
+    value = largest_over<Target, 32>(value);
+    const auto memory = Target::template shared<float>(0, threads);
+    Target::block_barrier();
+    if (Target::thread() % 32 == 0) memory.store(Target::thread() / 32, value);
+    Target::block_barrier();
+    for (int i = 0; i < threads / 32; ++i) {
+      const float other = memory.load(i);
+      value = other > value ? other : value;
+    }
+    return value;
+  }
+
+  RAPT_DEVICE static float sum_of_block(float value) {
+    value = sum_over<Target, 32>(value);
+    const auto memory = Target::template shared<float>(0, threads);
+    Target::block_barrier();
+    if (Target::thread() % 32 == 0) memory.store(Target::thread() / 32, value);
+    Target::block_barrier();
+    float sum = 0;
+    for (int i = 0; i < threads / 32; ++i) sum += memory.load(i);
+    return sum;
+  }
+};
+
+template <class Launcher, class Element>
+void launch_matrix_softmax(const ScoreMatrix& matrix, Where where) {
+  const semantics::Call& call = matrix.call;
+  Launcher::template launch<MatrixSoftmax<typename Launcher::Target, Element>>(
+      {call.batch * call.q_len * call.heads}, matrix, where);
+}
+
+}  // namespace rapt::gpu

@@ -1,0 +1,62 @@
+// Scores on a GPU. Softmax works in base 2: an exponent is a score times log2(e), −∞ for a pair
+// that is not visible; a weight is 2^(exponent − reference).
+#pragma once
+
+#include <math.h>
+
+#include "src/gpu/target.hpp"
+#include "src/semantics/call.hpp"
+#include "src/semantics/score.hpp"
+
+namespace rapt::gpu {
+
+inline constexpr float log2_e = 1.4426950408889634f, natural_log_of_2 = 0.6931471805599453f;
+inline constexpr float minus_infinity = -INFINITY;
+
+// Whether a score is more than a scaled dot product. The same for all threads of a launch.
+RAPT_HOST_DEVICE bool has_scoring(const semantics::Call& call) {
+  return call.bias || call.mask || call.alibi || call.softcap > 0;
+}
+
+// The exponent of a pair inside the window, where has_scoring().
+template <class Target, class Element>
+RAPT_DEVICE float scored_exponent(const semantics::Call& call, Index sequence, Index head,
+                                  Index query, Index position, Index key, float dot) {
+  if (call.mask && !call.mask[semantics::pair_offset(call.mask_stride, sequence, head, query, key)])
+    return minus_infinity;
+  float bias = 0;
+  if (call.bias) {
+    const Index at = semantics::pair_offset(call.bias_stride, sequence, head, query, key);
+    bias = call.bias_is_f32 ? static_cast<const float*>(call.bias)[at]
+                            : Target::to_float(static_cast<const Element*>(call.bias)[at]);
+  }
+  const semantics::Scoring<float> scoring = {call.scale, call.softcap,
+                                             call.alibi ? call.alibi[head] : 0.0f};
+  return semantics::score(scoring, dot, bias, position, key) * log2_e;
+}
+
+// One row of softmax so far: weights are relative to `reference`; −∞ and 0 while nothing was seen.
+struct RowState {
+  float reference, sum;
+};
+
+// A sink is a key without a value, seen before all others.
+RAPT_DEVICE RowState first_state(const semantics::Call& call, Index head) {
+  const float sink = call.sinks ? call.sinks[head] * log2_e : minus_infinity;
+  return {sink, sink == minus_infinity ? 0.0f : 1.0f};
+}
+
+// What a reference is taken for in a difference, so that −∞ − (−∞) does not come up.
+RAPT_DEVICE float finite_reference(float reference) {
+  return reference == minus_infinity ? 0.0f : reference;
+}
+
+template <class Target>
+RAPT_DEVICE float natural_log_sum(RowState state) {
+  return state.sum > 0 ? (state.reference + Target::log2(state.sum)) * natural_log_of_2
+                       : minus_infinity;
+}
+
+RAPT_DEVICE float reciprocal_or_zero(float sum) { return sum > 0 ? 1.0f / sum : 0.0f; }
+
+}  // namespace rapt::gpu

@@ -1,0 +1,70 @@
+// Results of the same rows over different keys, merged through shared memory.
+//
+// A slice is `lanes` neighbouring threads that hold (reference, sum, out) of some rows, eight
+// elements of out a lane. After put() and a barrier, merged() gives any thread a lane's share of a
+// row over all slices.
+#pragma once
+
+#include "src/gpu/rows.hpp"
+#include "src/gpu/scoring.hpp"
+
+namespace rapt::gpu {
+
+template <class Target, int lanes, int slices, int rows>
+struct Slices {
+  static constexpr int each = 8;
+  static constexpr int out_floats = slices * rows * lanes * each;  // (slice, row, half, lane, four)
+  static constexpr int state_floats = slices * rows * 2;           // (slice, row)
+  static constexpr int bytes = (out_floats + state_floats) * 4;
+
+  RAPT_DEVICE static void put_out(int slice, int row, int lane, const float (&out)[each]) {
+    RAPT_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      Vector<float, 4> four;
+      RAPT_UNROLL
+      for (int i = 0; i < 4; ++i) four.at[i] = out[half * 4 + i];
+      out_memory().store_vector(out_at(slice, row, lane, half), four);
+    }
+  }
+  RAPT_DEVICE static void put_state(int slice, int row, RowState state) {
+    state_memory().store_vector(state_at(slice, row),
+                                Vector<float, 2>{{state.reference, state.sum}});
+  }
+
+  RAPT_DEVICE static RowState merged(int row, int lane, float (&out)[each]) {
+    float reference = minus_infinity;
+    for (int slice = 0; slice < slices; ++slice) {
+      const float other = state_memory().load(state_at(slice, row));
+      reference = other > reference ? other : reference;
+    }
+    RowState result = {reference, 0};
+    RAPT_UNROLL
+    for (int i = 0; i < each; ++i) out[i] = 0;
+    for (int slice = 0; slice < slices; ++slice) {
+      const Vector<float, 2> state = state_memory().template load_vector<2>(state_at(slice, row));
+      const float factor = Target::exp2(state.at[0] - finite_reference(reference));
+      result.sum += factor * state.at[1];
+      RAPT_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const Vector<float, 4> four =
+            out_memory().template load_vector<4>(out_at(slice, row, lane, half));
+        RAPT_UNROLL
+        for (int i = 0; i < 4; ++i) out[half * 4 + i] += factor * four.at[i];
+      }
+    }
+    return result;
+  }
+
+ private:
+  RAPT_DEVICE static auto out_memory() { return Target::template shared<float>(0, out_floats); }
+  RAPT_DEVICE static auto state_memory() {
+    return Target::template shared<float>(out_floats * 4, state_floats);
+  }
+  // Neighbouring lanes store neighbouring fours: no two of them in one bank.
+  RAPT_DEVICE static int out_at(int slice, int row, int lane, int half) {
+    return (((slice * rows + row) * 2 + half) * lanes + lane) * 4;
+  }
+  RAPT_DEVICE static int state_at(int slice, int row) { return (slice * rows + row) * 2; }
+};
+
+}  // namespace rapt::gpu

@@ -1,0 +1,112 @@
+// What the two kernels of split_kv share: how rows and keys are cut, and where partial results lie.
+#pragma once
+
+#include "src/gpu/divisor.hpp"
+#include "src/gpu/launch.hpp"
+#include "src/gpu/rows.hpp"
+#include "src/gpu/scoring.hpp"
+
+namespace rapt::gpu {
+
+inline constexpr int split_kv_most_keys = 1 << 30;   // of a sequence: keys are ints
+inline constexpr int split_kv_least_keys = 64;       // of a chunk, unless it is the only one
+inline constexpr int split_kv_elements = 8;          // of a lane
+inline constexpr int split_kv_combined_at_once = 4;  // chunks of a row, by each slice
+inline constexpr int split_kv_general_rows = 4;      // of a tile, where it is not plain
+inline constexpr int split_kv_threads = 128;         // of a block
+
+struct SplitKvParameters {
+  semantics::Call call;
+  DType dtype;
+  bool aligned;                    // rows of all tensors start at multiples of 16 bytes
+  bool plain;                      // as in the config
+  Divisor heads, kv_heads, q_len;  // of the call
+  Divisor group;                   // query heads of a kv head
+  Divisor page;                    // keys of a page
+  Divisor rows;                    // of a tile
+  Divisor tiles;                   // of a kv head and sequence, at most
+  Divisor chunks;                  // of a tile, at most
+  Divisor splits;                  // chunks of a tile's keys, unless those would get too short
+  // Partial results, for more than one chunk: (query, head, chunk), queries as in `out`. A row has
+  // out_stride floats, a multiple of 4; a state is (reference, sum).
+  float* partial_out;
+  Vector<float, 2>* partial_states;
+  Index out_stride;
+};
+
+struct SplitKvConfig {
+  int lanes;  // of a key: dims up to 8 · lanes
+  int rows;   // of a tile
+  // Plain: scores are scaled dot products, and rows of all tensors aligned and of whole lanes.
+  bool plain;
+};
+
+// The queries of a sequence and the heads of a group meet the group's kv head together: row
+// query · group + head. A tile is some of these rows. The keys that at least one of them sees are
+// cut into chunks; how depends on the sequence alone, not on what else is in the batch.
+struct RowTile {
+  semantics::Sequence sequence;
+  int first_row, rows;  // rows: 0 or less beyond the last
+  int first_key, keys;
+  int chunk_keys;
+
+  RAPT_DEVICE bool has_chunk(int chunk) const { return chunk == 0 || chunk * chunk_keys < keys; }
+  RAPT_DEVICE bool has_one_chunk() const { return keys <= chunk_keys; }
+};
+
+RAPT_DEVICE RowTile row_tile(const SplitKvParameters& p, int sequence, int tile) {
+  RowTile t = {};
+  t.sequence = semantics::sequence(p.call, sequence);
+  t.first_row = tile * p.rows.value;
+  const int rows_left = static_cast<int>(t.sequence.q_len) * p.group.value - t.first_row;
+  t.rows = rows_left < p.rows.value ? rows_left : p.rows.value;
+  if (t.rows <= 0) return t;
+  const semantics::Range keys = semantics::keys_of_some(
+      p.call.window, p.group.quotient(t.first_row) + t.sequence.offset,
+      p.group.quotient(t.first_row + t.rows - 1) + t.sequence.offset, t.sequence.kv_len);
+  t.first_key = static_cast<int>(keys.begin);
+  t.keys = static_cast<int>(keys.end - keys.begin);
+  const int even = p.splits.quotient(t.keys + p.splits.value - 1);
+  t.chunk_keys = even > split_kv_least_keys ? even : split_kv_least_keys;
+  return t;
+}
+
+// One query of one head.
+struct SplitKvRow {
+  int query, head;
+};
+RAPT_DEVICE SplitKvRow row_at(const SplitKvParameters& p, int kv_head, int row) {
+  const int query = p.group.quotient(row);
+  return {query, kv_head * p.group.value + row - query * p.group.value};
+}
+
+// Number of a row's first partial result; those of its other chunks follow.
+RAPT_DEVICE Index first_partial(const SplitKvParameters& p, const semantics::Sequence& sequence,
+                                SplitKvRow row) {
+  const semantics::Place place = semantics::query_place(p.call, sequence, row.query);
+  return ((place.outer * p.call.q_len + place.row) * p.call.heads + row.head) * p.chunks.value;
+}
+
+// A row over all its keys: the sink joins, the sum divides, elements at … go out.
+template <class Target, class Element>
+RAPT_DEVICE void finish_row(const SplitKvParameters& p, const semantics::Sequence& sequence,
+                            SplitKvRow row, int at, RowState state,
+                            float (&out)[split_kv_elements]) {
+  const semantics::Call& call = p.call;
+  const RowState sink = first_state(call, row.head);
+  const float reference = sink.reference > state.reference ? sink.reference : state.reference;
+  const float factor = Target::exp2(state.reference - finite_reference(reference));
+  const float sink_weight = Target::exp2(sink.reference - finite_reference(reference));
+  const RowState whole = {reference, state.sum * factor + sink_weight};
+  const float scale = factor * reciprocal_or_zero(whole.sum);
+  RAPT_UNROLL
+  for (int i = 0; i < split_kv_elements; ++i) out[i] *= scale;
+  const semantics::Place place = semantics::query_place(call, sequence, row.query);
+  store_row<Target>(
+      static_cast<Element*>(call.out) + semantics::row_offset(call.out_stride, place, row.head), at,
+      call.v_dim, whole_accesses<Element>(p.aligned, call.v_dim), out);
+  if (call.lse && at == 0)
+    call.lse[semantics::lse_offset(call, place, row.head)] = natural_log_sum<Target>(whole);
+}
+
+}  // namespace rapt::gpu

@@ -1,0 +1,86 @@
+// What portable GPU kernels are written in.
+//
+// A kernel is a struct of constants and one function, templated on a Target and a named Config:
+//
+//   template <class Target, FlashConfig config, class Element>
+//   struct Flash {
+//     using Parameters = FlashParameters;             plain data, passed by value
+//     static constexpr int threads = ...;             of a block, a multiple of 64
+//     static constexpr int blocks = ...;              that share a multiprocessor, at least
+//     static constexpr int shared_bytes = ...;        64 KiB at most: AMD's limit
+//     static constexpr bool follows = true;           only if it always comes right after another
+//                                                     kernel of the same call, in the same stream
+//     RAPT_DEVICE static void run(const Parameters&); what every thread does
+//   };
+//
+// The Target supplies, as static functions, what a GPU has and C++ has not:
+//
+//   int wave_size                      32 or 64, a constant where device code is compiled
+//   int thread(), block_x(), block_y(), block_z()
+//   int lane(), wave()                 of the thread: thread() % wave_size, thread() / wave_size
+//   void block_barrier()               all threads of the block; orders shared and global memory
+//   void wave_barrier()                all lanes of the wave; orders shared memory
+//   T shuffle_xor(T value, int mask)   the value of lane ^ mask; all lanes take part, mask < 32
+//   T shuffle(T value, int lane)       the value of a lane of the wave; all lanes take part
+//   Shared<T> shared<T>(int byte, int count)   a view of the block's shared memory
+//   T load(const T*), void store(T*, T)        global memory; T up to 16 bytes, aligned to its size
+//   T load_once(const T*), void store_once(T*, T)   the same, for what nobody reads again
+//   float exp2(float), log2(float)     2^−∞ is 0; log2(0) is −∞
+//   float to_float(Element), Element from_float<Element>(float)   to nearest, ties to even
+//
+// A Shared<T> has load(i), store(i, value), and load_vector<n>(i), store_vector(i, Vector<T, n>)
+// for i a multiple of n. Targets: src/cuda/target.cuh, src/hip/target.hpp, src/emulator/target.hpp.
+//
+// A Launcher of each backend has the type Target, and launch<Kernel>(Grid, Parameters, stream).
+#pragma once
+
+#include "src/semantics/element.hpp"
+#include "src/semantics/portable.hpp"
+
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define RAPT_DEVICE __device__ __forceinline__
+#define RAPT_UNROLL _Pragma("unroll")  // before a loop whose arrays are to stay in registers
+#define RAPT_UNROLL_BY_4 _Pragma("unroll 4")
+#define RAPT_NO_UNROLL _Pragma("unroll 1")
+#else
+#define RAPT_DEVICE inline
+#define RAPT_UNROLL
+#define RAPT_UNROLL_BY_4
+#define RAPT_NO_UNROLL
+#endif
+
+namespace rapt::gpu {
+
+using semantics::Index;
+
+// What one access moves: n elements, aligned to their size all together.
+template <class T, int n>
+struct alignas(sizeof(T) * n) Vector {
+  T at[n];
+};
+
+// Blocks of a launch. A GPU takes 2³¹ − 1 of them along x, 65535 along y and z.
+struct Grid {
+  Index x, y = 1, z = 1;
+};
+inline constexpr Index most_blocks_x = 0x7fffffff, most_blocks_yz = 65535;
+inline constexpr int most_shared_bytes = 64 << 10, most_threads_of_block = 1024;
+
+// All lanes get the sum (or the largest) over groups of `lanes` neighbouring lanes.
+template <class Target, int lanes>
+RAPT_DEVICE float sum_over(float value) {
+  RAPT_UNROLL
+  for (int mask = lanes / 2; mask > 0; mask /= 2) value += Target::shuffle_xor(value, mask);
+  return value;
+}
+template <class Target, int lanes>
+RAPT_DEVICE float largest_over(float value) {
+  RAPT_UNROLL
+  for (int mask = lanes / 2; mask > 0; mask /= 2) {
+    const float other = Target::shuffle_xor(value, mask);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+
+}  // namespace rapt::gpu

@@ -1,0 +1,247 @@
+// Products with the score matrix through tiles in shared memory, for `shared` (one chunk of all
+// keys) and for `flash_wide` (chunks of the keys, slices of the head dim).
+//
+// A block makes one tile of scores, or of out, from strips of both operands that pass through
+// shared memory one after another, whatever the head dim is. While one is multiplied, the next is
+// on its way into registers.
+#pragma once
+
+#include "src/gpu/key_rows.hpp"
+#include "src/gpu/score_matrix.hpp"
+#include "src/gpu/tiles.hpp"
+
+namespace rapt::gpu {
+
+struct TiledConfig {
+  int rows;  // of a tile; its keys too
+  int strip;
+};
+// Large tiles read less; small ones fill the chip where there are few queries.
+inline constexpr TiledConfig large_tiles = {.rows = 64, .strip = 32};
+inline constexpr TiledConfig small_tiles = {.rows = 16, .strip = 64};
+
+inline constexpr int tiled_threads = 128, tiled_row_groups = tiled_threads / thread_columns;
+inline constexpr int out_tile_dims = 64;
+
+// Queries of one head, and the keys they see.
+struct QueryTile {
+  semantics::Sequence sequence;
+  Index head, first, last;  // first > last: there are none
+  semantics::Range keys;    // of the chunk
+};
+RAPT_DEVICE QueryTile query_tile(const ScoreMatrix& m, Index index, int rows) {
+  const semantics::Call& call = m.call;
+  const Index tiles = semantics::divided_up(call.q_len, rows);
+  QueryTile t;
+  t.sequence = semantics::sequence(call, index / tiles / call.heads);
+  t.head = index / tiles % call.heads;
+  t.first = index % tiles * rows;
+  t.last = semantics::smaller(t.first + rows, t.sequence.q_len) - 1;
+  t.keys = {0, 0};
+  if (t.first <= t.last) {
+    t.keys =
+        within_chunk(m, semantics::keys_of_some(call.window, t.first + t.sequence.offset,
+                                                t.last + t.sequence.offset, t.sequence.kv_len));
+  }
+  return t;
+}
+
+template <class Target, TiledConfig config, class Element>
+struct TiledScores {
+  using Parameters = ScoreMatrix;
+  static constexpr int threads = tiled_threads, blocks = config.rows == 64 ? 3 : 4;
+  static constexpr int rows_each = config.rows / tiled_row_groups;
+  static constexpr int keys_each = config.rows / thread_columns;
+  static constexpr int strip = config.strip, stride = tile_stride<strip>;
+  static constexpr int keys_at = tile_bytes<config.rows, strip>, shared_bytes = 2 * keys_at;
+  using Place = ThreadPlace<Target, tiled_row_groups>;
+  using Pieces = TilePieces<Target, Element, config.rows, strip, threads>;
+  static_assert(Pieces::each == Pieces::at_once);
+
+  RAPT_DEVICE static void run(const Parameters& m) {
+    const semantics::Call& call = m.call;
+    const Index key_tiles = semantics::divided_up(m.chunk, config.rows);
+    Index block = Target::block_x();
+    const Index first_key = block % key_tiles * config.rows;
+    block /= key_tiles;
+    const Index slice = block % m.slices;
+    const QueryTile t = query_tile(m, block / m.slices, config.rows);
+    if (t.keys.begin == t.keys.end) return;
+    if (first_key >= t.keys.end || first_key + config.rows <= t.keys.begin) return;
+
+    const auto queries = Target::template shared<float>(0, config.rows * stride);
+    const auto keys = Target::template shared<float>(keys_at, config.rows * stride);
+    const bool whole = whole_accesses<Element>(m.aligned, call.qk_dim);
+    const KeyRows<Element> key_rows(call, t.sequence, call.k, call.k_stride,
+                                    semantics::kv_head_of(call, t.head));
+    const Index end = semantics::smaller((slice + 1) * m.slice_dim, call.qk_dim);
+    Pieces query_pieces, key_pieces;
+    query_pieces.aim(0, [&](int row) -> const Element* {
+      if (t.first + row > t.last) return nullptr;
+      const semantics::Place place = semantics::query_place(call, t.sequence, t.first + row);
+      return static_cast<const Element*>(call.q) +
+             semantics::row_offset(call.q_stride, place, t.head);
+    });
+    key_pieces.aim(0, [&](int row) -> const Element* {
+      const Index key = first_key + row;
+      if (key < t.keys.begin || key >= t.keys.end) return nullptr;
+      return key_rows.at(m.first_key + key);
+    });
+    const auto fetch = [&](Index dim) {
+      query_pieces.fetch(0, dim, end, whole);
+      key_pieces.fetch(0, dim, end, whole);
+    };
+    float scores[rows_each][keys_each] = {};
+    fetch(slice * m.slice_dim);
+    for (Index dim = slice * m.slice_dim; dim < end; dim += strip) {
+      Target::block_barrier();  // the last strip is used
+      query_pieces.put(0, queries);
+      key_pieces.put(0, keys);
+      Target::block_barrier();
+      if (dim + strip < end) fetch(dim + strip);
+      multiply_by_rows<Place, rows_each, keys_each, strip>(queries, stride, keys, stride, scores);
+    }
+    RAPT_UNROLL
+    for (int i = 0; i < rows_each; ++i) {
+      const Index query = t.first + Place::row(i);
+      if (query > t.last) continue;
+      float* row =
+          m.scores + (slice * m.rows + matrix_row(call, t.sequence, query, t.head)) * m.chunk;
+      RAPT_UNROLL
+      for (int j = 0; j < keys_each; ++j) {
+        const Index key = first_key + Place::column() + Place::columns * j;
+        if (key < t.keys.end) row[key] = scores[i][j];
+      }
+    }
+  }
+};
+
+template <class Target, TiledConfig config, class Element>
+struct TiledOut {
+  using Parameters = ScoreMatrix;
+  static constexpr bool follows = true;
+  static constexpr int threads = tiled_threads, blocks = config.rows == 64 ? 3 : 4;
+  static constexpr int rows_each = config.rows / tiled_row_groups;
+  static constexpr int dims_each = out_tile_dims / thread_columns;
+  static constexpr int strip = 32;
+  static constexpr int weights_stride = tile_stride<strip>;
+  static constexpr int values_stride = tile_stride<out_tile_dims>;
+  static constexpr int values_at = tile_bytes<config.rows, strip>;
+  static constexpr int shared_bytes = values_at + tile_bytes<strip, out_tile_dims>;
+  using Place = ThreadPlace<Target, tiled_row_groups>;
+  using WeightPieces = TilePieces<Target, float, config.rows, strip, threads>;
+  using ValuePieces = TilePieces<Target, Element, strip, out_tile_dims, threads>;
+  static_assert(WeightPieces::each == WeightPieces::at_once);
+  static_assert(ValuePieces::each == ValuePieces::at_once);
+
+  RAPT_DEVICE static void run(const Parameters& m) {
+    const semantics::Call& call = m.call;
+    const Index dim_tiles = semantics::divided_up(call.v_dim, out_tile_dims);
+    const Index first_dim = Target::block_x() % dim_tiles * out_tile_dims;
+    const QueryTile t = query_tile(m, Target::block_x() / dim_tiles, config.rows);
+    if (t.first > t.last) return;
+
+    const auto weights = Target::template shared<float>(0, config.rows * weights_stride);
+    const auto values = Target::template shared<float>(values_at, strip * values_stride);
+    const bool whole = whole_accesses<Element>(m.aligned, call.v_dim);
+    const KeyRows<Element> value_rows(call, t.sequence, call.v, call.v_stride,
+                                      semantics::kv_head_of(call, t.head));
+    const bool any_keys = t.keys.begin < t.keys.end;
+    const Index end = any_keys ? t.keys.end : 0;
+    const Index padded_end = semantics::rounded_up(end, matrix_access);
+    WeightPieces weight_pieces;
+    ValuePieces value_pieces;
+    weight_pieces.aim(0, [&](int row) -> const float* {
+      if (t.first + row > t.last) return nullptr;
+      return m.scores + matrix_row(call, t.sequence, t.first + row, t.head) * m.chunk;
+    });
+    const auto fetch = [&](Index key) {
+      weight_pieces.fetch(0, key, padded_end, true);
+      value_pieces.aim(0, [&](int row) -> const Element* {
+        if (key + row < t.keys.begin || key + row >= t.keys.end) return nullptr;
+        return value_rows.at(m.first_key + key + row);
+      });
+      value_pieces.fetch(0, first_dim, call.v_dim, whole);
+    };
+    float sums[rows_each][dims_each] = {};
+    const Index first_strip = t.keys.begin / strip * strip;
+    if (any_keys) fetch(first_strip);
+    for (Index key = first_strip; key < end; key += strip) {
+      Target::block_barrier();  // the last strip is used
+      weight_pieces.put(0, weights);
+      value_pieces.put(0, values);
+      Target::block_barrier();
+      if (key + strip < end) fetch(key + strip);
+      multiply_by_columns<Place, rows_each, dims_each, strip>(weights, weights_stride, values,
+                                                              values_stride, sums);
+    }
+    RAPT_UNROLL
+    for (int i = 0; i < rows_each; ++i) {
+      const Index query = t.first + Place::row(i);
+      if (query > t.last) continue;
+      RAPT_UNROLL
+      for (int g = 0; g < dims_each / 4; ++g) {
+        float four[4];
+        RAPT_UNROLL
+        for (int y = 0; y < 4; ++y) four[y] = sums[i][g * 4 + y];
+        finish(m, t, query, first_dim + (g * thread_columns + Place::column()) * 4, whole, four);
+      }
+    }
+  }
+
+ private:
+  RAPT_DEVICE static void finish(const Parameters& m, const QueryTile& t, Index query, Index dim,
+                                 bool whole, float (&four)[4]) {
+    const semantics::Call& call = m.call;
+    const Index row = matrix_row(call, t.sequence, query, t.head);
+    float* earlier = m.sums + row * call.v_dim;
+    if (m.first_key > 0) {
+      const float rescale = m.states[2 * m.rows + row];
+      RAPT_UNROLL
+      for (int y = 0; y < 4; ++y)
+        if (dim + y < call.v_dim) four[y] += rescale * earlier[dim + y];
+    }
+    if (!m.last) {
+      store_row<Target>(earlier, dim, call.v_dim, call.v_dim % 4 == 0, four);
+      return;
+    }
+    const float factor = reciprocal_or_zero(m.states[m.rows + row]);
+    RAPT_UNROLL
+    for (int y = 0; y < 4; ++y) four[y] *= factor;
+    const semantics::Place place = semantics::query_place(call, t.sequence, query);
+    store_row<Target>(
+        static_cast<Element*>(call.out) + semantics::row_offset(call.out_stride, place, t.head),
+        dim, call.v_dim, whole, four);
+  }
+};
+
+// All chunks, one after another. `tile_rows` says which tiles.
+template <class Launcher>
+void launch_tiled(const ScoreMatrix& first, Index tile_rows, Where where) {
+  const semantics::Call& call = first.call;
+  with_element(first.dtype, [&]<class Element>() {
+    const auto pass = [&]<TiledConfig config>(const ScoreMatrix& matrix) {
+      using Scores = TiledScores<typename Launcher::Target, config, Element>;
+      using Out = TiledOut<typename Launcher::Target, config, Element>;
+      const Index query_tiles =
+          semantics::divided_up(call.q_len, config.rows) * call.heads * call.batch;
+      Launcher::template launch<Scores>(
+          {query_tiles * matrix.slices * semantics::divided_up(matrix.chunk, config.rows)}, matrix,
+          where);
+      launch_matrix_softmax<Launcher, Element>(matrix, where);
+      Launcher::template launch<Out>(
+          {query_tiles * semantics::divided_up(call.v_dim, out_tile_dims)}, matrix, where);
+    };
+    ScoreMatrix matrix = first;
+    for (Index key = 0; key == 0 || key < call.kv_len; key += first.chunk) {
+      matrix.first_key = key;
+      matrix.last = key + first.chunk >= call.kv_len;
+      if (tile_rows == small_tiles.rows)
+        pass.template operator()<small_tiles>(matrix);
+      else
+        pass.template operator()<large_tiles>(matrix);
+    }
+  });
+}
+
+}  // namespace rapt::gpu

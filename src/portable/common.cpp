@@ -1,0 +1,36 @@
+#include "src/portable/common.hpp"
+
+#include <algorithm>
+
+#include "src/core/text.hpp"
+
+namespace rapt::gpu {
+
+Support refuse_dim(const Problem& problem, Index most) {
+  return Support::no(text("it takes head dims up to ", most, "; this problem has ",
+                          std::max(problem.qk_dim, problem.v_dim)));
+}
+
+Support blocks_fit(double blocks) {
+  if (blocks <= double(most_blocks_x)) return Support::yes();
+  return Support::no(text("it would launch ", blocks, " blocks; a GPU takes ", most_blocks_x,
+                          ": split the batch"));
+}
+
+Estimate compute_estimate(const Task& task, double flops, double efficiency, double blocks,
+                          double launches) {
+  const Limits& nominal = task.device.nominal;
+  const double busy = std::clamp(blocks / task.device.threads, 1.0 / task.device.threads, 1.0);
+  return estimate_from(flops, efficiency * busy * nominal.f32_flops, task.problem.bytes(),
+                       0.85 * nominal.read_bandwidth, launches * launch_seconds);
+}
+
+Estimate matrix_estimate(const Task& task, double efficiency, double blocks, double launches) {
+  const Problem& p = task.problem;
+  const Limits& nominal = task.device.nominal;
+  const double scores = double(p.total_q) * double(p.heads) * double(p.kv_len);
+  const Estimate products = compute_estimate(task, p.flops(), efficiency, blocks, launches);
+  return {products.seconds + 16 * scores / (0.85 * nominal.read_bandwidth), products.bound};
+}
+
+}  // namespace rapt::gpu

@@ -1,0 +1,29 @@
+// What the host side of all portable kernels needs.
+#pragma once
+
+#include "src/core/kernel.hpp"
+#include "src/gpu/launch.hpp"
+
+namespace rapt::gpu {
+
+inline constexpr double launch_seconds = 3e-6;  // from one kernel in a stream to the next
+
+inline Where where(const Task& task, const Launch& launch) {
+  return {task.device.index, launch.stream};
+}
+
+// A refusal if a head is wider than a kernel takes.
+Support refuse_dim(const Problem& problem, Index most);
+
+// A refusal if a launch would have more blocks than a GPU takes.
+Support blocks_fit(double blocks);
+
+// The time of `flops` on the FMA units at some efficiency, when `blocks` share the multiprocessors,
+// in so many launches.
+Estimate compute_estimate(const Task& task, double flops, double efficiency, double blocks,
+                          double launches);
+
+// The same for kernels that also write and read every score twice.
+Estimate matrix_estimate(const Task& task, double efficiency, double blocks, double launches);
+
+}  // namespace rapt::gpu

@@ -1,0 +1,56 @@
+#include <algorithm>
+
+#include "src/core/call.hpp"
+#include "src/portable/common.hpp"
+#include "src/portable/portable_kernels.hpp"
+
+namespace rapt::gpu {
+namespace {
+
+constexpr Index most_dim = 256;
+
+FlashConfig config_of(const Problem& p) {
+  return flash_config(static_cast<int>(std::max(p.qk_dim, p.v_dim)));
+}
+
+double blocks_of(const Problem& p) {
+  return double(semantics::divided_up(p.q_len, config_of(p).rows)) * double(p.heads) *
+         double(p.batch);
+}
+
+}  // namespace
+
+Support FlashHost::supports(const Problem& p, const Device&) {
+  if (std::max(p.qk_dim, p.v_dim) > most_dim) return refuse_dim(p, most_dim);
+  return blocks_fit(blocks_of(p));
+}
+
+std::vector<Config> FlashHost::configs(const Problem& p, const Device& device) {
+  return one_empty_config(p, device);
+}
+
+// It computes whole tiles of queries and the padded head dim; a multiprocessor needs a block of its
+// own.
+Estimate FlashHost::estimate(const Task& task) {
+  const Problem& p = task.problem;
+  const FlashConfig config = config_of(p);
+  const double rows = double(std::max<Index>(p.q_len, 1));
+  const double padding = double(semantics::rounded_up(p.q_len, config.rows)) / rows *
+                         (2.0 * config.dim) / double(std::max<Index>(p.qk_dim + p.v_dim, 1));
+  return compute_estimate(task, p.flops() * padding, 0.5, blocks_of(p), 1);
+}
+
+std::size_t FlashHost::workspace(const Task&) { return 0; }
+
+void FlashHost::run(const Launches& launches, const Task& task, const Arguments& arguments,
+                    const Launch& launch) {
+  const Problem& p = task.problem;
+  const FlashParameters parameters = {
+      .call = make_call(p, arguments),
+      .dtype = p.dtype,
+      .aligned = p.alignment == access_bytes,
+  };
+  launches.flash(parameters, where(task, launch));
+}
+
+}  // namespace rapt::gpu

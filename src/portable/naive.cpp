@@ -1,0 +1,29 @@
+#include "src/portable/common.hpp"
+#include "src/portable/portable_kernels.hpp"
+#include "src/portable/score_matrix.hpp"
+
+namespace rapt::gpu {
+
+Support NaiveHost::supports(const Problem& p, const Device& device) {
+  return matrix_fits(p, device, 0);
+}
+
+std::vector<Config> NaiveHost::configs(const Problem& p, const Device& device) {
+  return one_empty_config(p, device);
+}
+
+// Bound by loads: four for a multiplication of scores, two for one of out.
+Estimate NaiveHost::estimate(const Task& task) {
+  const Problem& p = task.problem;
+  return matrix_estimate(task, 0.022, double(p.total_q) * double(p.heads), 3);
+}
+
+std::size_t NaiveHost::workspace(const Task& task) { return MatrixShape(task.problem, 0, 1).bytes; }
+
+void NaiveHost::run(const Launches& launches, const Task& task, const Arguments& arguments,
+                    const Launch& launch) {
+  const MatrixShape shape(task.problem, 0, 1);
+  launches.naive(make_matrix(shape, task, arguments, launch), where(task, launch));
+}
+
+}  // namespace rapt::gpu

@@ -1,0 +1,109 @@
+// The portable kernels as the registry knows them, for any backend that can launch them.
+//
+// A backend compiles the device code of src/gpu for its Target and fills in Launches; what a kernel
+// supports, how long it should take and how it is cut into blocks is the same for all.
+#pragma once
+
+#include "src/core/kernel.hpp"
+#include "src/gpu/flash.hpp"
+#include "src/gpu/naive.hpp"
+#include "src/gpu/split_kv.hpp"
+#include "src/gpu/tiled.hpp"
+#include "src/gpu/tiny_kv.hpp"
+
+namespace rapt::gpu {
+
+struct Launches {
+  Backend backend;
+  void (*naive)(const ScoreMatrix&, Where);
+  void (*tiled)(const ScoreMatrix&, Index tile_rows, Where);
+  void (*flash)(const FlashParameters&, Where);
+  void (*split_kv)(const SplitKvParameters&, Where);
+  void (*tiny_kv)(const TinyKvParameters&, Where);
+};
+
+// All launches of a backend, from its Launcher.
+template <class Launcher>
+constexpr Launches launches_of(Backend backend) {
+  return {
+      .backend = backend,
+      .naive = launch_naive<Launcher>,
+      .tiled = launch_tiled<Launcher>,
+      .flash = launch_flash<Launcher>,
+      .split_kv = launch_split_kv<Launcher>,
+      .tiny_kv = launch_tiny_kv<Launcher>,
+  };
+}
+
+// What a kernel is on all backends: its functions for the registry, and run(), which launches.
+struct NaiveHost {
+  static constexpr std::string_view summary = "every score stored, three kernels: the baseline";
+  static Support supports(const Problem&, const Device&);
+  static std::vector<Config> configs(const Problem&, const Device&);
+  static Estimate estimate(const Task&);
+  static std::size_t workspace(const Task&);
+  static void run(const Launches&, const Task&, const Arguments&, const Launch&);
+};
+struct SharedHost {
+  static constexpr std::string_view summary =
+      "every score stored, products through tiles in shared memory";
+  static Support supports(const Problem&, const Device&);
+  static std::vector<Config> configs(const Problem&, const Device&);
+  static Estimate estimate(const Task&);
+  static std::size_t workspace(const Task&);
+  static void run(const Launches&, const Task&, const Arguments&, const Launch&);
+};
+struct FlashHost {
+  static constexpr std::string_view summary = "online softmax, one kernel, no score matrix";
+  static Support supports(const Problem&, const Device&);
+  static std::vector<Config> configs(const Problem&, const Device&);
+  static Estimate estimate(const Task&);
+  static std::size_t workspace(const Task&);
+  static void run(const Launches&, const Task&, const Arguments&, const Launch&);
+};
+struct FlashWideHost {
+  static constexpr std::string_view summary =
+      "heads of any width: tiles over the head dim, chunks of the keys";
+  static Support supports(const Problem&, const Device&);
+  static std::vector<Config> configs(const Problem&, const Device&);
+  static Estimate estimate(const Task&);
+  static std::size_t workspace(const Task&);
+  static void run(const Launches&, const Task&, const Arguments&, const Launch&);
+};
+struct SplitKvHost {
+  static constexpr std::string_view summary =
+      "few queries: the keys in chunks at the same time, then their results combined";
+  static Support supports(const Problem&, const Device&);
+  static std::vector<Config> configs(const Problem&, const Device&);
+  static Estimate estimate(const Task&);
+  static std::size_t workspace(const Task&);
+  static void run(const Launches&, const Task&, const Arguments&, const Launch&);
+};
+struct TinyKvHost {
+  static constexpr std::string_view summary =
+      "a handful of keys and a huge batch: one row in a few lanes' registers";
+  static Support supports(const Problem&, const Device&);
+  static std::vector<Config> configs(const Problem&, const Device&);
+  static Estimate estimate(const Task&);
+  static std::size_t workspace(const Task&);
+  static void run(const Launches&, const Task&, const Arguments&, const Launch&);
+};
+
+// A portable kernel under its name on a backend, e.g. "cuda.tiny_kv".
+template <const Launches& launches, class Host>
+constexpr Kernel kernel_named(std::string_view name) {
+  return {
+      .name = name,
+      .summary = Host::summary,
+      .backend = launches.backend,
+      .by_name_only = false,
+      .supports = Host::supports,
+      .configs = Host::configs,
+      .estimate = Host::estimate,
+      .workspace = Host::workspace,
+      .run = [](const Task& task, const Arguments& arguments,
+                const Launch& launch) { Host::run(launches, task, arguments, launch); },
+  };
+}
+
+}  // namespace rapt::gpu

@@ -1,0 +1,52 @@
+#include <algorithm>
+
+#include "src/core/call.hpp"
+#include "src/core/text.hpp"
+#include "src/portable/common.hpp"
+#include "src/portable/portable_kernels.hpp"
+
+namespace rapt::gpu {
+namespace {
+
+constexpr Index most_keys = 16, most_dim = 256;
+
+}  // namespace
+
+Support TinyKvHost::supports(const Problem& p, const Device&) {
+  if (p.kv_len > most_keys)
+    return Support::no(text("it takes up to ", most_keys, " keys; this problem has ", p.kv_len));
+  if (std::max(p.qk_dim, p.v_dim) > most_dim) return refuse_dim(p, most_dim);
+  return blocks_fit(p.batch * p.q_len * p.heads);
+}
+
+std::vector<Config> TinyKvHost::configs(const Problem& p, const Device& device) {
+  return one_empty_config(p, device);
+}
+
+// Everything is read once.
+Estimate TinyKvHost::estimate(const Task& task) {
+  const Problem& p = task.problem;
+  const Limits& nominal = task.device.nominal;
+  return estimate_from(p.flops(), 0.2 * nominal.f32_flops, p.bytes(), 0.85 * nominal.copy_bandwidth,
+                       launch_seconds);
+}
+
+std::size_t TinyKvHost::workspace(const Task&) { return 0; }
+
+void TinyKvHost::run(const Launches& launches, const Task& task, const Arguments& arguments,
+                     const Launch& launch) {
+  const Problem& p = task.problem;
+  const semantics::Call call = make_call(p, arguments);
+  const TinyKvParameters parameters = {
+      .call = call,
+      .dtype = p.dtype,
+      .rows = static_cast<int>(call.batch * call.q_len * call.heads),
+      .heads = divisor(call.heads),
+      .q_len = divisor(std::max<Index>(call.q_len, 1)),
+      .group = divisor(call.heads / call.kv_heads),
+      .aligned = p.alignment == access_bytes,
+  };
+  launches.tiny_kv(parameters, where(task, launch));
+}
+
+}  // namespace rapt::gpu
