@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
 #include "rapt/rapt.hpp"
@@ -20,12 +19,7 @@ bool within_wave(Stop stop) {
   return stop == Stop::wave_barrier || stop == Stop::shuffle_xor || stop == Stop::shuffle;
 }
 
-bool same(Here a, Here b) {
-  return a.line() == b.line() && a.column() == b.column() &&
-         (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
-}
-
-bool together(const Thread& a, const Thread& b) { return a.stop == b.stop && same(a.here, b.here); }
+bool together(const Thread& a, const Thread& b) { return a.stop == b.stop && a.here == b.here; }
 
 std::string whereabouts(const Thread& thread) {
   if (thread.stop == Stop::end) return text("thread ", thread.index, " has ended");
@@ -33,15 +27,10 @@ std::string whereabouts(const Thread& thread) {
               thread.stop == Stop::block_barrier  ? "block barrier"
               : thread.stop == Stop::wave_barrier ? "wave barrier"
                                                   : "shuffle",
-              " of ", name_of(thread.here));
+              " of ", thread.here.to_string());
 }
 
 }  // namespace
-
-std::string name_of(Here here) {
-  const std::string_view path = here.file_name();
-  return text(path.substr(path.rfind('/') + 1), ":", here.line());
-}
 
 void Block::run(const Work& work, Place place, RandomOrder order) {
   work_ = work;
@@ -151,7 +140,7 @@ void Block::exchange_values(int first) {
     Thread& thread = threads_[first + lane];
     const bool by_mask = thread.stop == Stop::shuffle_xor;
     if (by_mask && thread.from != threads_[first].from) {
-      fail(text("in the shuffle of ", name_of(thread.here), " thread ", first, " has the mask ",
+      fail(text("in the shuffle of ", thread.here.to_string(), " thread ", first, " has the mask ",
                 threads_[first].from, " and thread ", thread.index, " has ", thread.from),
            "all lanes of a wave must have the same");
     }
@@ -182,7 +171,7 @@ std::uint64_t Block::shuffle(Thread& thread, Stop stop, std::uint64_t value, int
   const int end = by_mask ? least_wave_size : work_.wave_size;
   if (from < 0 || from >= end) {
     fail(text("thread ", thread.index, " shuffles with the ", by_mask ? "mask " : "lane ", from,
-              " in ", name_of(here)),
+              " in ", here.to_string()),
          text("it must be from 0 to ", end - 1));
   }
   thread.value = value;

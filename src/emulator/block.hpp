@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <exception>
-#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "src/emulator/fibers.hpp"
+#include "src/emulator/here.hpp"
 #include "src/emulator/random_order.hpp"
 #include "src/emulator/shared_memory.hpp"
 
@@ -22,8 +22,6 @@ struct Work {
   void (*run)(const void* parameters);  // what every thread does
   const void* parameters;
 };
-
-using Here = std::source_location;
 
 // Where a thread has stopped: nowhere yet, to wait for others, or for good.
 enum class Stop { nowhere, block_barrier, wave_barrier, shuffle_xor, shuffle, end };
@@ -92,8 +90,5 @@ class Block {
   std::exception_ptr fault_;
   bool abandoned_ = false;
 };
-
-// "file.hpp:12"
-std::string name_of(Here here);
 
 }  // namespace rapt::emulator

@@ -8,7 +8,7 @@ namespace {
 
 [[noreturn]] void fail(const std::string& what, Here here, const std::string& rule) {
   const Thread& thread = *current_thread;
-  thread.block->fail(text("thread ", thread.index, " ", what, " in ", name_of(here)), rule);
+  thread.block->fail(text("thread ", thread.index, " ", what, " in ", here.to_string()), rule);
 }
 
 }  // namespace

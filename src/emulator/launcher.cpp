@@ -1,5 +1,9 @@
 #include "src/emulator/launcher.hpp"
 
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>

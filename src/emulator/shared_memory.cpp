@@ -48,9 +48,7 @@ int SharedMemory::note_news_of_read(int thread, int first, int end) {
     if (races(written_[i], thread)) return thread_of(written_[i]);
     if (many_read_[i] == read_by_waves() || many_read_[i] == read_by_wave(wave)) continue;
     const Stamp earlier = read_[i];
-    if (earlier < block_start_) {
-      read_[i] = stamp(thread);
-    } else if (wave_of(earlier) != wave) {
+    if (earlier >= block_start_ && wave_of(earlier) != wave) {
       other_read_[i] = stamp(thread);
       many_read_[i] = read_by_waves();
     } else if (earlier < wave_start_[wave]) {

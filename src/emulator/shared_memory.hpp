@@ -36,16 +36,19 @@ class SharedMemory {
     const Stamp of_waves = read_by_waves(), of_wave = read_by_wave(thread / wave_size_);
     int news = 0;
     for (int i = first; i < end; ++i) {
-      news |= (written_[i] >= block_start_) |
-              ((many_read_[i] != of_waves) & (many_read_[i] != of_wave));
+      const Stamp mark = many_read_[i];
+      news |= written_[i] >= block_start_;
+      news |= mark != of_waves && mark != of_wave;
     }
     return news ? note_news_of_read(thread, first, end) : nobody;
   }
   int note_write(int thread, int byte, int count) {
     const int first = byte / granule, end = (byte + count) / granule;
     int touched = 0;
-    for (int i = first; i < end; ++i)
-      touched |= (written_[i] >= block_start_) | (read_[i] >= block_start_);
+    for (int i = first; i < end; ++i) {
+      touched |= written_[i] >= block_start_;
+      touched |= read_[i] >= block_start_;
+    }
     if (touched) return note_contested_write(thread, first, end);
     for (int i = first; i < end; ++i) written_[i] = stamp(thread);
     return nobody;

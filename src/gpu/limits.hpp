@@ -88,7 +88,7 @@ struct MultiplyAddLimit : MultiplyAddShape {
 
 template <class Launcher>
 void launch_limits(const LimitsParameters& p, Where where) {
-  using Target = Launcher::Target;
+  using Target = typename Launcher::Target;
   const Grid stream = {p.vectors / StreamShape::vectors_of_block};
   switch (p.what) {
     case LimitsParameters::What::read:

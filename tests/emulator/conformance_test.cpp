@@ -7,7 +7,7 @@
 namespace rapt::test {
 namespace {
 
-constexpr std::uint64_t cases = 60;
+constexpr std::uint64_t cases = 50;
 
 std::vector<Device> emulators() { return {Device::parse("emu:0"), Device::parse("emu:1")}; }
 
@@ -23,18 +23,23 @@ TEST(EmulatorConformance, EveryKernelIsRightWhereItSaysYesAndGivesASentenceWhere
 }
 
 // More rows, keys and dims than a block, a tile or a chunk has, and sizes that are no multiple of
-// anything; 16 keys are the most that emu.tiny_kv takes.
+// anything; 16 keys are the most that emu.tiny_kv takes. Where fewer cases are asked for, the two
+// devices take turns.
 TEST(EmulatorConformance, EveryKernelIsRightAcrossItsBlocksTilesAndChunks) {
-  for (const Device& device : emulators()) {
-    for (const char* text :
-         {"b1 h1 s150 d40 f32 causal lse", "b1 h4/2 q70 kv200 d64 bf16 causal window100",
-          "b1 h1 q5 kv90 d600/700 f32 causal", "b2 h8/2 q2 kv1000 d64 bf16 lengths page16",
-          "b1 h2/1 q3 kv300 d256 f16 window64:200 offset100 lse",
-          "b1 h1 q110 kv130 d31/65 bf16 bias:qk mask:k alibi sink lse",
-          "b2 h2 q70 kv97 d7/3 bf16 varlen lengths sink lse", "b1 h1 q2 kv5 d3000 f32 lse",
-          "b9 h4/2 q3 kv16 d24 f16 causal sink lse", "b9 h4/2 q3 kv17 d256 f16 causal lse",
-          "b1 h1 q1 kv5000 d8 f32 lse"}) {
-      expect_every_kernel_keeps_its_promise(Problem::parse(text), device, 5);
+  const bool all = cases_to_run(cases) == cases;
+  std::int32_t turn = 0;
+  for (const char* text :
+       {"b1 h1 s150 d40 f32 causal lse", "b1 h4/2 q70 kv200 d64 bf16 causal window100",
+        "b1 h1 q5 kv90 d600/700 f32 causal", "b2 h4/1 q2 kv500 d64 bf16 lengths page16",
+        "b1 h2/1 q3 kv300 d256 f16 window64:200 offset100 lse",
+        "b1 h1 q110 kv130 d31/65 bf16 bias:qk mask:k alibi sink lse",
+        "b2 h2 q70 kv97 d7/3 bf16 varlen lengths sink lse", "b1 h1 q2 kv5 d3000 f32 lse",
+        "b9 h4/2 q3 kv16 d24 f16 causal sink lse", "b3 h4/2 q3 kv17 d256 f16 causal lse",
+        "b1 h1 q1 kv5000 d8 f32 lse"}) {
+    ++turn;
+    for (const Device& device : emulators()) {
+      if (all || device.index == turn % 2)
+        expect_every_kernel_keeps_its_promise(Problem::parse(text), device, 5);
     }
   }
 }
