@@ -13,7 +13,7 @@ namespace rapt::emulator {
 
 class Fibers {
  public:
-  static constexpr int outside = -1;  // where start() was called
+  static constexpr int outside = -1;  // whoever switches to a first fiber
 
   // What a fiber runs; never throws. Returns where to go at its end: a fiber, or outside.
   using Body = int (*)(void* context, int index);
