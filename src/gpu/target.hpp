@@ -29,9 +29,9 @@
 //   float to_float(Element), Element from_float<Element>(float)   to nearest, ties to even
 //
 // A Shared<T> has load(i), store(i, value), and load_vector<n>(i), store_vector(i, Vector<T, n>)
-// for i a multiple of n. Targets: src/cuda/target.cuh, src/hip/target.hpp, src/emulator/target.hpp.
+// for i a multiple of n. Targets: src/cuda/target.cuh, src/emulator/target.hpp.
 //
-// A Launcher of each backend has the type Target, and launch<Kernel>(Grid, Parameters, stream).
+// A Launcher of each backend has the type Target, and launch<Kernel>(Grid, Parameters, Where).
 #pragma once
 
 #include "src/semantics/element.hpp"

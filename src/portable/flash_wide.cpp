@@ -12,6 +12,7 @@ using semantics::divided_up;
 constexpr Index most_keys = 1024;    // of a chunk
 constexpr Index least_slice = 64;    // dims
 constexpr double blocks_wanted = 2;  // a multiprocessor
+constexpr Index slices_more = 16;    // than fill the chip, at most: each has scores of its own
 
 double query_tiles(const Problem& p, Index rows) {
   return double(divided_up(p.q_len, rows)) * double(p.heads) * double(p.batch);
@@ -55,7 +56,9 @@ std::vector<Config> FlashWideHost::configs(const Problem& p, const Device& devic
   std::vector<Config> all = {filling(large ? large_tiles : small_tiles),
                              filling(large ? small_tiles : large_tiles)};
   for (const TiledConfig& tiles : {large_tiles, small_tiles}) {
-    for (Index slices = 1; slices <= divided_up(p.qk_dim, least_slice); slices *= 4) {
+    const Index most = std::min(divided_up(p.qk_dim, least_slice),
+                                slices_more * slices_for(p, device, tiles.rows));
+    for (Index slices = 1; slices <= most; slices *= 4) {
       if (std::ranges::find(all, config(tiles, slices)) == all.end())
         all.push_back(config(tiles, slices));
     }
