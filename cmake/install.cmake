@@ -27,7 +27,7 @@ if(RAPT_WITH_CUDA)
          " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt")
 endif()
 if(RAPT_WITH_HIP)
-  string(APPEND pkgconfig_private_libraries " -lamdhip64")
+  string(APPEND pkgconfig_private_libraries " -lamdhip64 -ldl")
 endif()
 file(RELATIVE_PATH pkgconfig_prefix
      ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})

@@ -9,13 +9,15 @@ Parts, all unless some are named:
     verify     every kernel of the device against the oracle, on random problems
     sanitize   the same on a few small problems under compute-sanitizer: memcheck, racecheck,
                synccheck
+    graph      the tests of the CUDA backend: plans captured in a graph and replayed with grown
+               lengths, the same bits in a hundred replays
     limits     `rapt devices --measure`
     tiny_kv wide scaling ladder decode prefill
                `rapt bench` on that suite; of prefill only the kernel that rapt chooses
     peers      PyTorch on the problems of the suites that ran, or on its own list
 
-A part that needs what is not there (compute-sanitizer, PyTorch) is skipped and says so. Exit code 0,
-1 if a part failed, 2 if none could be started.
+A part that needs what is not there (compute-sanitizer, the tests, PyTorch) is skipped and says so.
+Exit code 0, 1 if a part failed, 2 if none could be started.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ SANITIZED = [
     "b1 h2 s20 d300 f32 bias:hqk mask:bqk",
     "b40 h4 q1 kv2 d128 f16 bhsd",
 ]
-PARTS = ["verify", "sanitize", "limits", *SUITES, "peers"]
+PARTS = ["verify", "sanitize", "graph", "limits", *SUITES, "peers"]
 SECONDS_OF_PART = 240  # before it is ended
 
 
@@ -72,6 +74,9 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help=" ".join(PARTS))
     parser.add_argument("--rapt", type=pathlib.Path, help="default: build/gpu/cli/rapt")
+    parser.add_argument(
+        "--tests", type=pathlib.Path, help="default: tests/rapt_cuda_tests in the program's build"
+    )
     parser.add_argument("--build", metavar="ARCH", help="build it first, e.g. for 90a-real")
     parser.add_argument("--device", default="cuda:0", help="default: cuda:0")
     parser.add_argument("--cases", type=int, default=200, help="of verify; default: 200")
@@ -87,6 +92,8 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
         parser.error("--build makes the program and --rapt names one; give one of them")
     options.parts = options.parts or PARTS
     options.rapt = (options.rapt or ROOT / "build/gpu/cli/rapt").absolute()
+    beside = options.rapt.parent.parent / "tests/rapt_cuda_tests"
+    options.tests = (options.tests or beside).absolute()
     return options
 
 
@@ -146,6 +153,14 @@ class Check:
             command += ["verify", *SANITIZED, "--device", self.options.device]
             outputs[tool] = self.run(command).splitlines()
         return {"problems": SANITIZED, "outputs": outputs}
+
+    def graph(self) -> dict:
+        if not os.access(self.options.tests, os.X_OK):
+            raise Skipped(f"{self.options.tests} is not here; build the tests, or give --tests")
+        lines = self.run([self.options.tests]).splitlines()
+        if any("[  SKIPPED ]" in line for line in lines):
+            raise Skipped("the tests found no GPU")
+        return {"output": lines}
 
     def limits(self) -> dict:
         return {"devices": json.loads(self.rapt("devices", "--measure", "--json"))}

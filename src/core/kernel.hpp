@@ -44,6 +44,8 @@ struct Kernel {
   Estimate (*estimate)(const Task&);
   std::size_t (*workspace)(const Task&);
   void (*run)(const Task&, const Arguments&, const Launch&);
+  // When a plan is made: what run() needs and may not allocate. Null: nothing.
+  void (*prepare)(const Task&) = nullptr;
 };
 
 // For kernels that have nothing to tune.

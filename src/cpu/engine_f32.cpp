@@ -42,6 +42,10 @@ Index query_stride(Index qk_dim) { return qk_dim % 256 == 0 ? qk_dim + 16 : qk_d
 
 Index score_stride(Index tile_keys) { return tile_keys + 16; }
 
+// Weighted values that are added one after another: what rounding does to more shows where they are
+// all equal.
+constexpr Index most_terms = 128;
+
 enum class Into { store, add };
 
 // (rows, vectors) of A·B, stored into c or added to it after c was multiplied by rescale[row].
@@ -149,10 +153,16 @@ void multiply_dims(const BlockTile& t, Index dim) {
   for (Index row = 0, group = 0; row < t.rows; row += group_rows, ++group) {
     const Range seen = t.group_keys[group];
     if (into == Into::add && seen.begin == seen.end) continue;
-    multiply<vectors, into>(std::min(group_rows, t.rows - row),
-                            static_cast<const float*>(t.scratch) + row * weight_stride + seen.begin,
-                            weight_stride, panel + seen.begin * width, width, seen.end - seen.begin,
-                            t.out + row * t.out_stride + dim, t.out_stride, t.rescale + row);
+    const auto product = [&]<Into how>(Index key, const float* rescale) {
+      multiply<vectors, how>(std::min(group_rows, t.rows - row),
+                             static_cast<const float*>(t.scratch) + row * weight_stride + key,
+                             weight_stride, panel + key * width, width,
+                             std::min(most_terms, seen.end - key), t.out + row * t.out_stride + dim,
+                             t.out_stride, rescale);
+    };
+    product.template operator()<into>(seen.begin, t.rescale + row);
+    for (Index key = seen.begin + most_terms; key < seen.end; key += most_terms)
+      product.template operator()<Into::add>(key, nullptr);
   }
 }
 

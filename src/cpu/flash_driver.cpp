@@ -22,6 +22,7 @@
 #include "src/core/call.hpp"
 #include "src/core/parallel.hpp"
 #include "src/core/text.hpp"
+#include "src/cpu/long_sums.hpp"
 #include "src/cpu/row_operations.hpp"
 
 namespace rapt {
@@ -51,8 +52,10 @@ struct Shape {
   Index blocks_per_item;
   Index items_per_head;  // kv head of a sequence; an upper bound
   Index items;
+  bool has_long_rows;
   // Offsets into a thread's scratch memory, and its size.
-  Index queries, keys, values, engine_scratch, out, states, ranges, pointers, parts, scratch_bytes;
+  Index queries, keys, values, engine_scratch, out, long_sums, states, ranges, pointers, parts,
+      scratch_bytes;
   Index queries_bytes;  // of a block
 
   Shape(const Problem& p, const Device& device, const Engine& engine, FlashTiles given)
@@ -68,6 +71,8 @@ struct Shape {
     group = p.heads / p.kv_heads;
     out_stride = rounded_up(p.v_dim, engine.panel);
     queries_bytes = rounded_up(engine.queries_bytes(tiles.rows, qk_part), 64);
+    has_long_rows = p.kv_len > LongSums::span * tiles.keys;
+    const Index long_bytes = has_long_rows ? LongSums::bytes(padded_rows, out_stride) : 0;
     const Index block_bytes = queries_bytes + padded_rows * out_stride * 4;
     const Index blocks = divided_up(std::max<Index>(p.q_len, 1), tiles.rows) * group;
     const Index heads = p.batch * p.kv_heads;
@@ -90,6 +95,7 @@ struct Shape {
     values = take(engine.values_bytes(tiles.keys, v_part));
     engine_scratch = take(engine.scratch_bytes(tiles.rows, tiles.keys));
     out = take(blocks_per_item * padded_rows * out_stride * 4);
+    long_sums = take(blocks_per_item * long_bytes);
     states = take((2 * blocks_per_item + 1) * padded_rows * 4);
     ranges = take((tiles.rows + padded_rows / engine.group_rows) * Index{sizeof(Range)});
     pointers = take(2 * tiles.keys * Index{sizeof(void*)});
@@ -103,7 +109,8 @@ struct Block {
   Index head, first_query, rows;
   Range keys;  // that some of them see
   void* queries;
-  float *out, *reference, *row_sum;
+  RowSums sums;
+  LongSums earlier;
 };
 
 class Flash {
@@ -147,6 +154,8 @@ class Flash {
         pack_values(inside, {0, call_.v_dim}, scratch);
       }
       for (Index i = 0; i < count; ++i) meet(sequence, blocks[i], tile, scratch);
+      if (shape_.has_long_rows && tile / shape_.tiles.keys % LongSums::span == LongSums::span - 1)
+        for (Index i = 0; i < count; ++i) blocks[i].earlier.set_aside(blocks[i].sums);
     }
     engine_.leave();
     for (Index i = 0; i < count; ++i) finish(sequence, blocks[i]);
@@ -177,10 +186,14 @@ class Flash {
       block.keys = semantics::keys_of_some(call_.window, position, position + block.rows - 1,
                                            sequence.kv_len);
       block.queries = scratch + shape_.queries + i * shape_.queries_bytes;
-      block.out = reinterpret_cast<float*>(scratch + shape_.out) +
-                  i * shape_.padded_rows * shape_.out_stride;
-      block.reference = states + (2 * i + 1) * shape_.padded_rows;
-      block.row_sum = states + (2 * i + 2) * shape_.padded_rows;
+      block.sums = {.rows = block.rows,
+                    .out_stride = shape_.out_stride,
+                    .reference = states + (2 * i + 1) * shape_.padded_rows,
+                    .row_sum = states + (2 * i + 2) * shape_.padded_rows,
+                    .out = reinterpret_cast<float*>(scratch + shape_.out) +
+                           i * shape_.padded_rows * shape_.out_stride};
+      block.earlier = {reinterpret_cast<double*>(scratch + shape_.long_sums) +
+                       i * LongSums::bytes(shape_.padded_rows, shape_.out_stride) / 8};
     }
     return count;
   }
@@ -189,9 +202,9 @@ class Flash {
     if (!shape_.wide) pack_queries(sequence, block, {0, call_.qk_dim}, scratch);
     // A sink is a key without a value, seen before all others.
     const float sink = call_.sinks ? call_.sinks[block.head] : minus_infinity;
-    std::fill_n(block.reference, block.rows, sink * log2_e);
-    std::fill_n(block.row_sum, block.rows, sink == minus_infinity ? 0.0f : 1.0f);
-    if (!sets_out(block)) std::fill_n(block.out, block.rows * shape_.out_stride, 0.0f);
+    std::fill_n(block.sums.reference, block.rows, sink * log2_e);
+    std::fill_n(block.sums.row_sum, block.rows, sink == minus_infinity ? 0.0f : 1.0f);
+    if (!sets_out(block)) std::fill_n(block.sums.out, block.rows * shape_.out_stride, 0.0f);
   }
 
   // Some dims of a block's queries.
@@ -261,10 +274,10 @@ class Flash {
     t.values = scratch + shape_.values;
     t.scratch = scratch + shape_.engine_scratch;
     t.score_scale = scoring_ ? log2_e : call_.scale * log2_e;
-    t.reference = block.reference;
-    t.row_sum = block.row_sum;
+    t.reference = block.sums.reference;
+    t.row_sum = block.sums.row_sum;
     t.rescale = reinterpret_cast<float*>(scratch + shape_.states);
-    t.out = block.out;
+    t.out = block.sums.out;
     t.out_stride = shape_.out_stride;
 
     const Meeting meeting = {*this, sequence, block, tile};
@@ -328,12 +341,12 @@ class Flash {
       const Range dims = {dim, std::min(dim + shape_.v_part, call_.v_dim)};
       pack_values(seen, dims, scratch);
       t.v_dim = dims.end - dims.begin;
-      t.out = meeting.block.out + dim;
-      if (meeting.tile <= meeting.block.keys.begin)
+      t.out = meeting.block.sums.out + dim;
+      if (sets_out(meeting.block) && meeting.tile <= meeting.block.keys.begin)
         engine_.set_out(t);
       else
         engine_.add_out(t);
-      if (meeting.tile + shape_.tiles.keys >= meeting.block.keys.end)
+      if (sets_out(meeting.block) && meeting.tile + shape_.tiles.keys >= meeting.block.keys.end)
         store_out(meeting.sequence, meeting.block, dims);
     }
   }
@@ -347,27 +360,28 @@ class Flash {
 
   // Whether the first tile that a block meets sets its out, and the last one stores it.
   bool sets_out(const Block& block) const {
-    return shape_.wide && block.keys.begin < block.keys.end;
+    return shape_.wide && !shape_.has_long_rows && block.keys.begin < block.keys.end;
   }
 
   void store_out(const semantics::Sequence& sequence, const Block& block, Range dims) const {
     for (Index row = 0; row < block.rows; ++row) {
       const auto place = semantics::query_place(call_, sequence, block.first_query + row);
       const Index at = semantics::row_offset(call_.out_stride, place, block.head) + dims.begin;
-      const float sum = block.row_sum[row];
-      rows_.store(problem_.dtype, block.out + row * shape_.out_stride + dims.begin,
+      const float sum = block.sums.row_sum[row];
+      rows_.store(problem_.dtype, block.sums.out + row * shape_.out_stride + dims.begin,
                   sum != 0 ? 1 / sum : 0, dims.end - dims.begin,
                   static_cast<std::byte*>(call_.out) + at * element_);
     }
   }
 
   void finish(const semantics::Sequence& sequence, const Block& block) const {
+    block.earlier.join(block.sums);
     if (!sets_out(block)) store_out(sequence, block, {0, call_.v_dim});
     if (!call_.lse) return;
     for (Index row = 0; row < block.rows; ++row) {
       const auto place = semantics::query_place(call_, sequence, block.first_query + row);
       call_.lse[semantics::lse_offset(call_, place, block.head)] =
-          natural_log(block.reference[row], block.row_sum[row]);
+          natural_log(block.sums.reference[row], block.sums.row_sum[row]);
     }
   }
 

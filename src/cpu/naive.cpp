@@ -29,7 +29,7 @@ using semantics::Range;
 
 constexpr Index rows_per_block = 16;
 constexpr Index lanes = 16;
-constexpr Index keys_per_partial_sum = 256;  // bounds the rounding error of long rows
+constexpr Index keys_per_partial_sum = 128;  // bounds the rounding error of long rows
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 // dots[r] = q[r] · k for each of `rows` rows of q, (rows, dim) row-major.
@@ -104,7 +104,7 @@ class Naive {
   }
   // Per thread: a block of rows (of q, or two of sums), and one key or value.
   static Index scratch_count(Index qk_dim, Index v_dim) {
-    return std::max(rows_per_block * qk_dim + qk_dim, 2 * rows_per_block * v_dim + v_dim);
+    return std::max(rows_per_block * qk_dim + qk_dim, 3 * rows_per_block * v_dim + v_dim);
   }
 
  private:
@@ -196,11 +196,12 @@ class Naive {
   template <class Element>
   void store_out(const Block& block, float* scratch) const {
     const Index values = block.rows * call_.v_dim;
-    float* sums = scratch;  // (rows, v_dim)
-    float* partial =
-        sums + rows_per_block * call_.v_dim;  // the same, over keys_per_partial_sum keys
+    float* sums = scratch;                                  // (rows, v_dim)
+    float* rests = sums + rows_per_block * call_.v_dim;     // what rounding took from them
+    float* partial = rests + rows_per_block * call_.v_dim;  // sums of keys_per_partial_sum keys
     float* value_scratch = partial + rows_per_block * call_.v_dim;
     std::fill_n(sums, values, 0.0f);
+    std::fill_n(rests, values, 0.0f);
     for (Index chunk = block.keys.begin; chunk < block.keys.end; chunk += keys_per_partial_sum) {
       std::fill_n(partial, values, 0.0f);
       for (Index key = chunk; key < std::min(chunk + keys_per_partial_sum, block.keys.end); ++key) {
@@ -210,14 +211,18 @@ class Naive {
             as_floats(static_cast<const Element*>(call_.v) + at, call_.v_dim, value_scratch);
         add_weighted_value(block.scores + key, call_.kv_len, v, block.rows, call_.v_dim, partial);
       }
-      for (Index i = 0; i < values; ++i) sums[i] += partial[i];
+      for (Index i = 0; i < values; ++i) {
+        const float next = sums[i] + partial[i], added = next - sums[i];
+        rests[i] += (sums[i] - (next - added)) + (partial[i] - added);
+        sums[i] = next;
+      }
     }
     for (Index r = 0; r < block.rows; ++r) {
       const auto place = semantics::query_place(call_, block.sequence, block.first_query + r);
       Element* out = static_cast<Element*>(call_.out) +
                      semantics::row_offset(call_.out_stride, place, block.head);
       for (Index d = 0; d < call_.v_dim; ++d)
-        out[d] = from_float<Element>(sums[r * call_.v_dim + d]);
+        out[d] = from_float<Element>(sums[r * call_.v_dim + d] + rests[r * call_.v_dim + d]);
     }
   }
 

@@ -2,7 +2,8 @@
 
 #include <dlfcn.h>
 
-#include <optional>
+#include <map>
+#include <vector>
 
 #include "src/core/text.hpp"
 #include "src/cuda/check.hpp"
@@ -13,26 +14,55 @@ namespace {
 // From the version that rapt was compiled with down to the oldest that has the same functions.
 constexpr int newest = CUBLAS_VER_MAJOR, oldest = 11;
 
-struct Loaded {
-  std::optional<Cublas> functions;
-  std::string reason;  // why there are none
-};
-
 template <class Function>
 bool find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
   return function != nullptr;
 }
 
-Loaded load() {
+CublasSearch search_known_versions() {
+  std::vector<std::string> libraries;
+  for (int version = newest; version >= oldest; --version)
+    libraries.push_back(text("libcublas.so.", version));
+  return search_cublas(libraries);
+}
+
+// The library stays until the process ends.
+const CublasSearch& found() {
+  static const CublasSearch once = search_known_versions();
+  return once;
+}
+
+struct SharedHandle {
+  std::mutex mutex;
+  std::optional<CublasHandle> handle;
+};
+
+// Handles are never given back: CUDA may have ended before the process does.
+SharedHandle& shared_handle(int device) {
+  static std::mutex mutex;
+  static auto* const handles = new std::map<int, SharedHandle>;
+  const std::lock_guard lock(mutex);
+  return (*handles)[device];
+}
+
+}  // namespace
+
+CublasSearch search_cublas(std::span<const std::string> libraries) {
+  const auto absent = [](std::string_view reason) {
+    return CublasSearch{{},
+                        text("it needs cuBLAS, and ", reason,
+                             "; install the CUDA toolkit's libcublas, or name its folder in "
+                             "LD_LIBRARY_PATH")};
+  };
   void* library = nullptr;
-  for (int version = newest; version >= oldest && !library; --version)
-    library = dlopen(text("libcublas.so.", version).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    return {
-        {},
-        text("neither libcublas.so.", newest, " nor an older one to ", oldest, " can be loaded")};
+  std::string names;
+  for (const std::string& name : libraries) {
+    library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library) break;
+    names += text(names.empty() ? "" : ", ", name);
   }
+  if (!library) return absent(text("none of ", names, " can be loaded"));
   Cublas functions;
   const bool complete =
       find(library, "cublasCreate_v2", functions.create) &&
@@ -42,24 +72,13 @@ Loaded load() {
       find(library, "cublasGemmEx", functions.gemm) &&
       find(library, "cublasGemmStridedBatchedEx", functions.gemm_strided_batched) &&
       find(library, "cublasGetStatusString", functions.status_string);
-  if (!complete) return {{}, "libcublas lacks a function that rapt needs"};
+  if (!complete) return absent("the one here lacks a function that rapt needs");
   return {functions, ""};
 }
 
-// The library stays until the process ends.
-const Loaded& loaded() {
-  static const Loaded once = load();
-  return once;
-}
+const Cublas* find_cublas() { return found().functions ? &*found().functions : nullptr; }
 
-}  // namespace
-
-const Cublas* find_cublas() { return loaded().functions ? &*loaded().functions : nullptr; }
-
-std::string cublas_absence() {
-  return text("it needs cuBLAS, and ", loaded().reason,
-              "; install the CUDA toolkit's libcublas, or name its folder in LD_LIBRARY_PATH");
-}
+std::string cublas_absence() { return found().absence; }
 
 void require(cublasStatus_t status, std::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -75,5 +94,19 @@ CublasHandle::CublasHandle(int device) {
 }
 
 CublasHandle::~CublasHandle() { static_cast<void>(find_cublas()->destroy(handle_)); }
+
+void prepare_cublas(int device) {
+  SharedHandle& shared = shared_handle(device);
+  const std::lock_guard lock(shared.mutex);
+  if (!shared.handle) shared.handle.emplace(device);
+}
+
+LentCublas::LentCublas(int device, cudaStream_t stream, std::span<std::byte> workspace)
+    : lock_(shared_handle(device).mutex), handle_(*shared_handle(device).handle) {
+  // A new stream would bring back cuBLAS's own memory, so it comes first.
+  require(find_cublas()->set_stream(handle_, stream), "use a stream");
+  require(find_cublas()->set_workspace(handle_, workspace.data(), workspace.size()),
+          "use a workspace");
+}
 
 }  // namespace rapt::cuda

@@ -3,6 +3,9 @@
 
 #include <cublas_api.h>
 
+#include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -34,9 +37,17 @@ struct Cublas {
                                          int batches, cublasComputeType_t, cublasGemmAlgo_t);
 };
 
-// Null where there is no cuBLAS; cublas_absence() says so in a sentence.
+// Null where there is no cuBLAS; cublas_absence() says so in a sentence. The first call loads it,
+// which may take a moment.
 const Cublas* find_cublas();
 std::string cublas_absence();
+
+// What that looks for: the first of these libraries that can be loaded.
+struct CublasSearch {
+  std::optional<Cublas> functions;
+  std::string absence;  // why there are none
+};
+CublasSearch search_cublas(std::span<const std::string> libraries);
 
 // Throws Error, "cuBLAS could not <what>: ...", unless the status is a success.
 void require(cublasStatus_t status, std::string_view what);
@@ -53,6 +64,21 @@ class CublasHandle {
 
  private:
   cublasHandle_t handle_ = nullptr;
+};
+
+// A device's one handle, which all runs share. Lending it allocates nothing once it is there.
+void prepare_cublas(int device);
+
+// The handle in the hands of one thread, set to a stream and to memory of the caller's.
+class LentCublas {
+ public:
+  LentCublas(int device, cudaStream_t stream, std::span<std::byte> workspace);
+
+  operator cublasHandle_t() const { return handle_; }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+  cublasHandle_t handle_;
 };
 
 }  // namespace rapt::cuda

@@ -11,7 +11,7 @@ struct Launcher;  // launcher.cuh, for nvcc alone
 }
 
 extern template void gpu::launch_naive<cuda::Launcher>(const gpu::ScoreMatrix&, gpu::Where);
-extern template void gpu::launch_tiled<cuda::Launcher>(const gpu::ScoreMatrix&, gpu::Index,
+extern template void gpu::launch_tiled<cuda::Launcher>(const gpu::ScoreMatrix&, gpu::TiledTiles,
                                                        gpu::Where);
 extern template void gpu::launch_flash<cuda::Launcher>(const gpu::FlashParameters&, gpu::Where);
 extern template void gpu::launch_split_kv<cuda::Launcher>(const gpu::SplitKvParameters&,

@@ -5,7 +5,7 @@
 
 namespace rapt {
 
-extern const Kernel cuda_naive, cuda_shared, cuda_flash, cuda_flash_wide, cuda_split_kv,
+extern const Kernel cuda_naive, cuda_gemm, cuda_shared, cuda_flash, cuda_flash_wide, cuda_split_kv,
     cuda_tiny_kv;
 
 }  // namespace rapt

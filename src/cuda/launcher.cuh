@@ -13,10 +13,9 @@ namespace rapt::cuda {
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::threads, Kernel::blocks)
     entry(const __grid_constant__ typename Kernel::Parameters parameters) {
-  // The next kernel's blocks may come to wait here while this one's still run.
+  // A kernel that follows may come onto the chip while this one's blocks still run.
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
   Kernel::run(parameters);
 }

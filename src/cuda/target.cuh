@@ -83,6 +83,15 @@ struct Target {
   }
   RAPT_DEVICE static float log2(float x) { return __log2f(x); }
 
+  RAPT_DEVICE static void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+  }
+  RAPT_DEVICE static int unknown(int x) {
+    asm volatile("" : "+r"(x));
+    return x;
+  }
   RAPT_DEVICE static float to_float(float x) { return x; }
   RAPT_DEVICE static float to_float(F16 x) { return __half2float(__ushort_as_half(x.bits)); }
   RAPT_DEVICE static float to_float(BF16 x) {

@@ -15,8 +15,8 @@ using emulator::Launcher;
 
 extern template void launch_naive<Launcher<32>>(const ScoreMatrix&, Where);
 extern template void launch_naive<Launcher<64>>(const ScoreMatrix&, Where);
-extern template void launch_tiled<Launcher<32>>(const ScoreMatrix&, Index, Where);
-extern template void launch_tiled<Launcher<64>>(const ScoreMatrix&, Index, Where);
+extern template void launch_tiled<Launcher<32>>(const ScoreMatrix&, TiledTiles, Where);
+extern template void launch_tiled<Launcher<64>>(const ScoreMatrix&, TiledTiles, Where);
 extern template void launch_flash<Launcher<32>>(const FlashParameters&, Where);
 extern template void launch_flash<Launcher<64>>(const FlashParameters&, Where);
 extern template void launch_split_kv<Launcher<32>>(const SplitKvParameters&, Where);

@@ -5,6 +5,7 @@
 
 namespace rapt {
 
-extern const Kernel emu_naive, emu_shared, emu_flash, emu_flash_wide, emu_split_kv, emu_tiny_kv;
+extern const Kernel emu_naive, emu_gemm, emu_shared, emu_flash, emu_flash_wide, emu_split_kv,
+    emu_tiny_kv;
 
 }  // namespace rapt

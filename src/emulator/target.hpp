@@ -65,6 +65,8 @@ struct Target {
   }
 
   static float exp2(float x) { return std::exp2(x); }
+  static int unknown(int x) { return x; }
+  static void wait_for_previous() {}
   static float log2(float x) { return std::log2(x); }
 
   template <class Element>

@@ -8,12 +8,14 @@
 //     O = O · 2^(old reference − reference) + P V in registers
 //
 // Row maxima are reduced by shuffles among the 8 lanes that share a row; row sums stay apart in
-// them until the end. Tiles that every query sees whole skip all comparisons with key ranges.
+// them until the end. O is set aside after every span of keys. Tiles that every query sees whole
+// skip all comparisons with key ranges.
 #pragma once
 
 #include "src/gpu/key_rows.hpp"
 #include "src/gpu/launch.hpp"
 #include "src/gpu/scoring.hpp"
+#include "src/gpu/sums.hpp"
 #include "src/gpu/tiles.hpp"
 
 namespace rapt::gpu {
@@ -93,11 +95,14 @@ struct Flash {
         });
 
     const RowState start = first_state(call, head);
-    RowState states[rows_each];
-    float out[rows_each][dims_each] = {};
+    float references[rows_each], out[rows_each][dims_each] = {};
+    CompensatedSum sums[rows_each];
+    SumsSetAside<Target, rows_each, dims_each> earlier;
     RAPT_UNROLL
-    for (int i = 0; i < rows_each; ++i)
-      states[i] = {start.reference, Place::column() == 0 ? start.sum : 0.0f};
+    for (int i = 0; i < rows_each; ++i) {
+      references[i] = start.reference;
+      sums[i] = {Place::column() == 0 ? start.sum : 0.0f, 0};
+    }
 
     for (Index tile = some.begin / config.keys * config.keys; tile < some.end;
          tile += config.keys) {
@@ -124,13 +129,15 @@ struct Flash {
           for (int j = 0; j < keys_each; ++j) scores[i][j] = weights.load(weight_at(i, j));
         }
       }
-      weigh(scale, scores, states, out);
+      weigh(scale, scores, references, sums, out);
       put(weights, scores);
       Target::block_barrier();
       multiply_by_columns<Place, rows_each, dims_each, config.keys>(weights, key_stride, keys,
                                                                     dim_stride, out);
+      if ((tile + config.keys) % span_of_sums<Element> == 0) earlier.set_aside(references, out);
     }
-    finish(call, sequence, head, first, whole_v, states, out);
+    earlier.join(references, out);
+    finish(call, sequence, head, first, whole_v, references, sums, out);
   }
 
   // Where the weights tile holds what a thread has in scores[i][j]. Nobody else touches it before
@@ -172,40 +179,45 @@ struct Flash {
 
   // Scores become weights; what was summed so far is brought to the new reference.
   RAPT_DEVICE static void weigh(float scale, float (&scores)[rows_each][keys_each],
-                                RowState (&states)[rows_each], float (&out)[rows_each][dims_each]) {
+                                float (&references)[rows_each], CompensatedSum (&sums)[rows_each],
+                                float (&out)[rows_each][dims_each]) {
     RAPT_UNROLL
     for (int i = 0; i < rows_each; ++i) {
       float largest = scores[i][0];
       RAPT_UNROLL
       for (int j = 1; j < keys_each; ++j) largest = scores[i][j] > largest ? scores[i][j] : largest;
       largest = largest_over<Target, thread_columns>(largest) * scale;
-      const float reference = largest > states[i].reference ? largest : states[i].reference;
+      const float reference = largest > references[i] ? largest : references[i];
       const float base = finite_reference(reference);
-      const float rescale = Target::exp2(states[i].reference - base);
+      const float rescale = Target::exp2(references[i] - base);
+      references[i] = reference;
       float sum = 0;
       RAPT_UNROLL
       for (int j = 0; j < keys_each; ++j) {
         scores[i][j] = Target::exp2(scores[i][j] * scale - base);
         sum += scores[i][j];
       }
-      states[i] = {reference, states[i].sum * rescale + sum};
+      sums[i].scale(rescale);
+      sums[i].add(sum);
       RAPT_UNROLL
       for (int x = 0; x < dims_each; ++x) out[i][x] *= rescale;
     }
   }
 
   RAPT_DEVICE static void finish(const semantics::Call& call, const semantics::Sequence& sequence,
-                                 Index head, Index first, bool whole, RowState (&states)[rows_each],
+                                 Index head, Index first, bool whole,
+                                 const float (&references)[rows_each],
+                                 const CompensatedSum (&sums)[rows_each],
                                  const float (&out)[rows_each][dims_each]) {
     RAPT_UNROLL
     for (int i = 0; i < rows_each; ++i) {
-      states[i].sum = sum_over<Target, thread_columns>(states[i].sum);
+      const RowState state = {references[i], sum_over<Target, thread_columns>(sums[i].total())};
       const Index query = first + Place::row(i);
       if (query >= sequence.q_len) continue;
       const semantics::Place place = semantics::query_place(call, sequence, query);
       auto* row =
           static_cast<Element*>(call.out) + semantics::row_offset(call.out_stride, place, head);
-      const float factor = reciprocal_or_zero(states[i].sum);
+      const float factor = reciprocal_or_zero(state.sum);
       RAPT_UNROLL
       for (int g = 0; g < dims_each / 4; ++g) {
         float four[4];
@@ -214,7 +226,7 @@ struct Flash {
         store_row<Target>(row, (g * thread_columns + Place::column()) * 4, call.v_dim, whole, four);
       }
       if (call.lse && Place::column() == 0)
-        call.lse[semantics::lse_offset(call, place, head)] = natural_log_sum<Target>(states[i]);
+        call.lse[semantics::lse_offset(call, place, head)] = natural_log_sum<Target>(state);
     }
   }
 };

@@ -5,6 +5,7 @@
 #include "src/gpu/key_rows.hpp"
 #include "src/gpu/rows.hpp"
 #include "src/gpu/score_matrix.hpp"
+#include "src/gpu/sums.hpp"
 
 namespace rapt::gpu {
 
@@ -14,6 +15,7 @@ struct NaiveScores {
   using Parameters = ScoreMatrix;
   static constexpr int threads = 256, blocks = 4, shared_bytes = 0;
   static constexpr int keys = 32, queries = threads / keys;
+  static constexpr int dims = 64;  // that are summed one after another
 
   RAPT_DEVICE static void run(const Parameters& m) {
     const semantics::Call& call = m.call;
@@ -38,16 +40,21 @@ struct NaiveScores {
                                         semantics::kv_head_of(call, head));
     const Element* k = keys_of_head.at(key);
     const bool whole = whole_accesses<Element>(m.aligned, call.qk_dim);
-    float dot = 0;
-    RAPT_UNROLL_BY_4
-    for (Index dim = 0; dim < call.qk_dim; dim += 8) {
-      float left[8], right[8];
-      load_row<Target>(q, dim, call.qk_dim, whole, left);
-      load_row<Target>(k, dim, call.qk_dim, whole, right);
-      RAPT_UNROLL
-      for (int i = 0; i < 8; ++i) dot += left[i] * right[i];
+    CompensatedSum dot = {0, 0};
+    for (Index first = 0; first < call.qk_dim; first += dims) {
+      const Index end = semantics::smaller(first + dims, call.qk_dim);
+      float sum = 0;
+      RAPT_UNROLL_BY_4
+      for (Index dim = first; dim < end; dim += 8) {
+        float left[8], right[8];
+        load_row<Target>(q, dim, call.qk_dim, whole, left);
+        load_row<Target>(k, dim, call.qk_dim, whole, right);
+        RAPT_UNROLL
+        for (int i = 0; i < 8; ++i) sum += left[i] * right[i];
+      }
+      dot.add(sum);
     }
-    m.scores[matrix_row(call, sequence, query, head) * m.chunk + key] = dot;
+    m.scores[matrix_row(call, sequence, query, head) * m.chunk + key] = dot.total();
   }
 };
 
@@ -58,8 +65,10 @@ struct NaiveOut {
   static constexpr bool follows = true;
   static constexpr int threads = 128, blocks = 8, shared_bytes = 0;
   static constexpr int dims = 32, queries = threads / dims;
+  static constexpr int at_once = 4;  // keys whose loads are in flight together
 
   RAPT_DEVICE static void run(const Parameters& m) {
+    Target::wait_for_previous();
     const semantics::Call& call = m.call;
     const Index dim_tiles = semantics::divided_up(call.v_dim, dims);
     const Index query_tiles = semantics::divided_up(call.q_len, queries);
@@ -77,14 +86,28 @@ struct NaiveOut {
                                   semantics::kv_head_of(call, head));
     const semantics::Range seen =
         semantics::key_range(call.window, query + sequence.offset, sequence.kv_len);
-    float sum = 0;
-    RAPT_UNROLL_BY_4
-    for (Index key = seen.begin; key < seen.end; ++key) {
-      sum += m.scores[row * m.chunk + key] * Target::to_float(Target::load(values.at(key) + dim));
+    CompensatedSum all = {0, 0};
+    for (Index first = seen.begin; first < seen.end; first += span_of_sums<float>) {
+      const Index end = semantics::smaller(first + span_of_sums<float>, seen.end);
+      float sum = 0;
+      for (Index key = first; key < end; key += at_once) {
+        float weight[at_once] = {};
+        Element value[at_once] = {};
+        RAPT_UNROLL
+        for (int i = 0; i < at_once; ++i) {
+          if (key + i >= end) continue;
+          weight[i] = m.scores[row * m.chunk + key + i];
+          value[i] = Target::load(values.at(key + i) + dim);
+        }
+        RAPT_UNROLL
+        for (int i = 0; i < at_once; ++i) sum += weight[i] * Target::to_float(value[i]);
+      }
+      all.add(sum);
     }
     const semantics::Place place = semantics::query_place(call, sequence, query);
     static_cast<Element*>(call.out)[semantics::row_offset(call.out_stride, place, head) + dim] =
-        Target::template from_float<Element>(sum * reciprocal_or_zero(m.states[m.rows + row]));
+        Target::template from_float<Element>(all.total() *
+                                             reciprocal_or_zero(sum_of_weights(m, row)));
   }
 };
 

@@ -10,8 +10,10 @@
 // does not grow with the number of keys. Slices give the scores of few rows to many blocks.
 #pragma once
 
+#include "src/gpu/block_reductions.hpp"
 #include "src/gpu/launch.hpp"
 #include "src/gpu/scoring.hpp"
+#include "src/gpu/sums.hpp"
 
 namespace rapt::gpu {
 
@@ -25,8 +27,8 @@ struct ScoreMatrix {
   Index first_key, chunk;   // this pass's keys; a multiple of matrix_access a pass
   Index slices, slice_dim;  // parts of the head dim
   float* scores;            // (slices, rows, chunk)
-  float* states;            // (3, rows): reference, sum, rescale
-  float* sums;              // (rows, v_dim) of earlier chunks; null: there is one chunk
+  float* states;            // (4, rows): reference, sum, its rest, rescale
+  float* sums;              // (2, rows, v_dim) of earlier chunks, with rests; null: one chunk
   bool last;                // chunk
 };
 
@@ -35,6 +37,11 @@ RAPT_DEVICE Index matrix_row(const semantics::Call& call, const semantics::Seque
                              Index query, Index head) {
   const Index first = call.q_starts ? sequence.q_begin : sequence.index * call.q_len;
   return (first + query) * call.heads + head;
+}
+
+// What divides the row's sums in the end.
+RAPT_DEVICE float sum_of_weights(const ScoreMatrix& m, Index row) {
+  return m.states[m.rows + row] + m.states[2 * m.rows + row];
 }
 
 // A range of keys cut to the chunk's, and counted from its first.
@@ -48,10 +55,11 @@ template <class Target, class Element>
 struct MatrixSoftmax {
   using Parameters = ScoreMatrix;
   static constexpr bool follows = true;
-  static constexpr int threads = 256, blocks = 4, most_groups = 4;
+  static constexpr int threads = 256, blocks = 4, most_groups = 16;
   static constexpr int shared_bytes = threads * 4;
 
   RAPT_DEVICE static void run(const Parameters& m) {
+    Target::wait_for_previous();
     const semantics::Call& call = m.call;
     const Index block = Target::block_x();
     const Index head = block % call.heads, query = block / call.heads % call.q_len;
@@ -62,59 +70,74 @@ struct MatrixSoftmax {
         within_chunk(m, semantics::key_range(call.window, position, sequence.kv_len));
     const Index padded = semantics::rounded_up(
         semantics::clamp(sequence.kv_len - m.first_key, 0, m.chunk), matrix_access);
-    const RowState old = m.first_key == 0 ? first_state(call, head)
-                                          : RowState{m.states[row], m.states[m.rows + row]};
-    const int groups = m.slices < most_groups ? 1 : most_groups;
+    RowState old = first_state(call, head);
+    CompensatedSum sum = {old.sum, 0};
+    if (m.first_key > 0) {
+      old.reference = m.states[row];
+      sum = {m.states[m.rows + row], m.states[2 * m.rows + row]};
+    }
+    const int groups = groups_for(m.slices, seen.end - seen.begin);
     const int keys_at_once = threads / groups;
     const int group = Target::thread() / keys_at_once, lane = Target::thread() % keys_at_once;
     float* scores = m.scores + row * m.chunk;
 
-    // Exponents into slice 0, and their largest.
-    float largest = minus_infinity;
+    // Exponents into slice 0, unless each thread has one alone, and their largest.
+    const bool one_each = seen.end - seen.begin <= keys_at_once;
+    float largest = minus_infinity, exponent = minus_infinity;
     for (Index first = seen.begin; first < seen.end; first += keys_at_once) {
       const Index key = first + lane;
       float dot = 0;
       if (key < seen.end) {
+        RAPT_UNROLL_BY_4
         for (Index slice = group; slice < m.slices; slice += groups)
           dot += scores[slice * m.rows * m.chunk + key];
       }
       if (groups > 1) dot = sum_of_groups(dot, keys_at_once, groups);
       if (group > 0 || key >= seen.end) continue;
-      const float exponent =
-          has_scoring(call) ? scored_exponent<Target, Element>(call, sequence.index, head, query,
-                                                               position, m.first_key + key, dot)
-                            : dot * (call.scale * log2_e);
-      scores[key] = exponent;
+      exponent = has_scoring(call)
+                     ? scored_exponent<Target, Element>(call, sequence.index, head, query, position,
+                                                        m.first_key + key, dot)
+                     : dot * (call.scale * log2_e);
+      if (!one_each) scores[key] = exponent;
       largest = exponent > largest ? exponent : largest;
     }
-    largest = largest_of_block(largest);
+    largest = largest_of_block<Target, threads>(largest);
 
     // The same threads read what they wrote.
     const float reference = largest > old.reference ? largest : old.reference;
     const float base = finite_reference(reference), rescale = Target::exp2(old.reference - base);
-    float sum = 0;
+    CompensatedSum weights = {0, 0};
     if (group == 0) {
       for (Index key = seen.begin + lane; key < seen.end; key += keys_at_once) {
-        const float weight = Target::exp2(scores[key] - base);
+        const float weight = Target::exp2((one_each ? exponent : scores[key]) - base);
         scores[key] = weight;
-        sum += weight;
+        weights.add(weight);
       }
     }
     for (Index key = Target::thread(); key < seen.begin; key += threads) scores[key] = 0;
     for (Index key = seen.end + Target::thread(); key < padded; key += threads) scores[key] = 0;
-    sum = sum_of_block(sum) + old.sum * rescale;
+    sum.scale(rescale);
+    sum.add(sum_of_block<Target, threads>(weights.total()));
     if (Target::thread() > 0) return;
     m.states[row] = reference;
-    m.states[m.rows + row] = sum;
-    m.states[2 * m.rows + row] = rescale;
+    m.states[m.rows + row] = sum.sum;
+    m.states[2 * m.rows + row] = sum.rest;
+    m.states[3 * m.rows + row] = rescale;
     if (m.last && call.lse) {
       const semantics::Place place = semantics::query_place(call, sequence, query);
       call.lse[semantics::lse_offset(call, place, head)] =
-          natural_log_sum<Target>({reference, sum});
+          natural_log_sum<Target>({reference, sum.total()});
     }
   }
 
  private:
+  // As many as there is work for beside the keys.
+  RAPT_DEVICE static int groups_for(Index slices, Index keys) {
+    int groups = 1;
+    while (2 * groups <= most_groups && 2 * groups <= slices && threads / (2 * groups) >= keys)
+      groups *= 2;
+    return groups;
+  }
   RAPT_DEVICE static float sum_of_groups(float value, int keys_at_once, int groups) {
     const auto memory = Target::template shared<float>(0, threads);
     Target::block_barrier();
@@ -123,30 +146,6 @@ struct MatrixSoftmax {
     float sum = 0;
     for (int group = 0; group < groups; ++group)
       sum += memory.load(group * keys_at_once + Target::thread() % keys_at_once);
-    return sum;
-  }
-
-  RAPT_DEVICE static float largest_of_block(float value) {
-    value = largest_over<Target, 32>(value);
-    const auto memory = Target::template shared<float>(0, threads);
-    Target::block_barrier();
-    if (Target::thread() % 32 == 0) memory.store(Target::thread() / 32, value);
-    Target::block_barrier();
-    for (int i = 0; i < threads / 32; ++i) {
-      const float other = memory.load(i);
-      value = other > value ? other : value;
-    }
-    return value;
-  }
-
-  RAPT_DEVICE static float sum_of_block(float value) {
-    value = sum_over<Target, 32>(value);
-    const auto memory = Target::template shared<float>(0, threads);
-    Target::block_barrier();
-    if (Target::thread() % 32 == 0) memory.store(Target::thread() / 32, value);
-    Target::block_barrier();
-    float sum = 0;
-    for (int i = 0; i < threads / 32; ++i) sum += memory.load(i);
     return sum;
   }
 };

@@ -20,6 +20,7 @@ struct SplitKvCombine {
   static constexpr int shared_bytes = Merge::bytes;
 
   RAPT_DEVICE static void run(const Parameters& p) {
+    Target::wait_for_previous();
     const int queries = p.heads.quotient(Target::block_x());
     const SplitKvRow row = {p.q_len.remainder(queries), p.heads.remainder(Target::block_x())};
     const int row_of_kv_head = row.query * p.group.value + p.group.remainder(row.head);

@@ -3,12 +3,14 @@
 // `lanes` neighbouring lanes, a slice, hold a key and a value, eight elements each: 16 bytes a lane
 // of f16 and bf16. The slices of a block take neighbouring keys, each in `steps` steps whose loads
 // are in flight together; while values are waited for, dot products are computed, and while weights
-// are, the next keys are loaded. Each slice keeps its own softmax; they are merged at the end.
+// are, the next keys are loaded. Each slice keeps its own softmax; they are merged at the end. Its
+// sums are set aside after every span of keys.
 #pragma once
 
 #include "src/gpu/pair_sums.hpp"
 #include "src/gpu/slices.hpp"
 #include "src/gpu/split_kv_parameters.hpp"
+#include "src/gpu/sums.hpp"
 
 namespace rapt::gpu {
 
@@ -192,7 +194,15 @@ struct SplitKvPartial {
       for (int j = 0; j < each; ++j) q[r][j] *= scale;
     }
     const OwnRow own = own_row(p, tile, kv_head, lane, first_key, end_key);
-    RowState state = {minus_infinity, 0};  // of the own row; the sum is this lane's part
+    // Of the own row; the sum is this lane's part.
+    float reference = minus_infinity;
+    CompensatedSum sum = {0, 0};
+    SumsSetAside<Target, rows, each> earlier;
+    const int first_lane = Target::lane() - lane;  // of the slice
+    const auto references = [&](float(&of_rows)[rows]) {
+      RAPT_UNROLL
+      for (int r = 0; r < rows; ++r) of_rows[r] = Target::shuffle(reference, first_lane + r);
+    };
 
     for (int round = 0; round < rounds; ++round) {
       load(v_stream, slots, v);
@@ -225,39 +235,50 @@ struct SplitKvPartial {
               scored_exponent<Target, Element>(call, tile.sequence.index, own.row.head,
                                                own.row.query, own.position, key, exponents[i]);
       }
-      const float rescale = weigh(exponents, state);
-      accumulate(lane, rescale, exponents, v, out);
+      const float rescale = weigh(exponents, reference, sum);
+      accumulate(first_lane, rescale, exponents, v, out);
+      if ((round + 1) * steps % span_of_sums<Element> == 0) {
+        float of_rows[rows];
+        references(of_rows);
+        earlier.set_aside(of_rows, out);
+      }
     }
 
-    state.sum = Pairs::sum_of_row(state.sum);
-    if (lane < rows) Merge::put_state(slice, lane, state);
+    float of_rows[rows];
+    references(of_rows);
+    earlier.join(of_rows, out);
+    const float sum_of_row = Pairs::sum_of_row(sum.total());
+    if (lane < rows) Merge::put_state(slice, lane, {reference, sum_of_row});
     RAPT_UNROLL
     for (int r = 0; r < rows; ++r) Merge::put_out(slice, r, lane, out[r]);
   }
 
   // Exponents of the own row become weights. Returns the factor that brings what was summed so far
   // to the new reference.
-  RAPT_DEVICE static float weigh(float (&exponents)[Pairs::kept], RowState& state) {
+  RAPT_DEVICE static float weigh(float (&exponents)[Pairs::kept], float& reference,
+                                 CompensatedSum& sum) {
     float largest = exponents[0];
     RAPT_UNROLL
     for (int i = 1; i < Pairs::kept; ++i) largest = exponents[i] > largest ? exponents[i] : largest;
     largest = Pairs::largest_of_row(largest);
-    const float reference = largest > state.reference ? largest : state.reference;
-    const float base = finite_reference(reference);
-    const float rescale = Target::exp2(state.reference - base);
-    state = {reference, state.sum * rescale};
+    const float old = reference;
+    reference = largest > old ? largest : old;
+    const float base = finite_reference(reference), rescale = Target::exp2(old - base);
+    float weights = 0;
     RAPT_UNROLL
     for (int i = 0; i < Pairs::kept; ++i) {
       exponents[i] = Target::exp2(exponents[i] - base);
-      state.sum += exponents[i];
+      weights += exponents[i];
     }
+    sum.scale(rescale);
+    sum.add(weights);
     return rescale;
   }
 
   // Every lane adds all weighted values; the factors and weights of a row come from its lanes.
-  RAPT_DEVICE static void accumulate(int lane, float rescale, const float (&weights)[Pairs::kept],
-                                     const Raw (&v)[steps], float (&out)[rows][each]) {
-    const int first_lane = Target::lane() - lane;  // of the slice
+  RAPT_DEVICE static void accumulate(int first_lane, float rescale,
+                                     const float (&weights)[Pairs::kept], const Raw (&v)[steps],
+                                     float (&out)[rows][each]) {
     float factor[rows];
     bool grew = false;
     RAPT_UNROLL

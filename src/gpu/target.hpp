@@ -9,7 +9,8 @@
 //     static constexpr int blocks = ...;              that share a multiprocessor, at least
 //     static constexpr int shared_bytes = ...;        64 KiB at most: AMD's limit
 //     static constexpr bool follows = true;           only if it always comes right after another
-//                                                     kernel of the same call, in the same stream
+//                                                     kernel of the same call, in the same stream:
+//                                                     it may start before that one has ended
 //     RAPT_DEVICE static void run(const Parameters&); what every thread does
 //   };
 //
@@ -26,10 +27,15 @@
 //   T load(const T*), void store(T*, T)        global memory; T up to 16 bytes, aligned to its size
 //   T load_once(const T*), void store_once(T*, T)   the same, for what nobody reads again
 //   float exp2(float), log2(float)     2^−∞ is 0; log2(0) is −∞
+//   void wait_for_previous()           until the kernel that this one follows has ended: every
+//                                      thread, before it reads what that one wrote, or returns
+//   int unknown(int)                   the same, though the compiler cannot know: an array that is
+//                                      indexed with it lies in memory
 //   float to_float(Element), Element from_float<Element>(float)   to nearest, ties to even
 //
 // A Shared<T> has load(i), store(i, value), and load_vector<n>(i), store_vector(i, Vector<T, n>)
-// for i a multiple of n. Targets: src/cuda/target.cuh, src/emulator/target.hpp.
+// for i a multiple of n. Targets: src/cuda/target.cuh, src/hip/target.hpp,
+// src/emulator/target.hpp.
 //
 // A Launcher of each backend has the type Target, and launch<Kernel>(Grid, Parameters, Where).
 #pragma once

@@ -1,5 +1,5 @@
-// Products with the score matrix through tiles in shared memory, for `shared` (one chunk of all
-// keys) and for `flash_wide` (chunks of the keys, slices of the head dim).
+// Products with the score matrix through tiles in shared memory: the kernels of `shared` and of
+// `flash_wide`.
 //
 // A block makes one tile of scores, or of out, from strips of both operands that pass through
 // shared memory one after another, whatever the head dim is. While one is multiplied, the next is
@@ -8,13 +8,14 @@
 
 #include "src/gpu/key_rows.hpp"
 #include "src/gpu/score_matrix.hpp"
+#include "src/gpu/sums.hpp"
 #include "src/gpu/tiles.hpp"
 
 namespace rapt::gpu {
 
 struct TiledConfig {
-  int rows;  // of a tile; its keys too
-  int strip;
+  int rows;   // of a tile; its keys too
+  int strip;  // dims of the scores' operands
 };
 // Large tiles read less; small ones fill the chip where there are few queries.
 inline constexpr TiledConfig large_tiles = {.rows = 64, .strip = 32};
@@ -22,6 +23,7 @@ inline constexpr TiledConfig small_tiles = {.rows = 16, .strip = 64};
 
 inline constexpr int tiled_threads = 128, tiled_row_groups = tiled_threads / thread_columns;
 inline constexpr int out_tile_dims = 64;
+inline constexpr int span_of_dims = 256;  // that a score may be summed over one after another
 
 // Queries of one head, and the keys they see.
 struct QueryTile {
@@ -92,6 +94,8 @@ struct TiledScores {
       key_pieces.fetch(0, dim, end, whole);
     };
     float scores[rows_each][keys_each] = {};
+    const float no_references[rows_each] = {};
+    SumsSetAside<Target, rows_each, keys_each> earlier;
     fetch(slice * m.slice_dim);
     for (Index dim = slice * m.slice_dim; dim < end; dim += strip) {
       Target::block_barrier();  // the last strip is used
@@ -100,7 +104,10 @@ struct TiledScores {
       Target::block_barrier();
       if (dim + strip < end) fetch(dim + strip);
       multiply_by_rows<Place, rows_each, keys_each, strip>(queries, stride, keys, stride, scores);
+      if ((dim + strip) % span_of_dims == 0 && dim + strip < end)
+        earlier.set_aside(no_references, scores);
     }
+    earlier.join(no_references, scores);
     RAPT_UNROLL
     for (int i = 0; i < rows_each; ++i) {
       const Index query = t.first + Place::row(i);
@@ -120,27 +127,25 @@ template <class Target, TiledConfig config, class Element>
 struct TiledOut {
   using Parameters = ScoreMatrix;
   static constexpr bool follows = true;
-  static constexpr int threads = tiled_threads, blocks = config.rows == 64 ? 3 : 4;
+  static constexpr int threads = tiled_threads, blocks = 4;
   static constexpr int rows_each = config.rows / tiled_row_groups;
-  static constexpr int dims_each = out_tile_dims / thread_columns;
+  static constexpr int dims = out_tile_dims, dims_each = dims / thread_columns;
   static constexpr int strip = 32;
   static constexpr int weights_stride = tile_stride<strip>;
-  static constexpr int values_stride = tile_stride<out_tile_dims>;
+  static constexpr int values_stride = tile_stride<dims>;
   static constexpr int values_at = tile_bytes<config.rows, strip>;
-  static constexpr int shared_bytes = values_at + tile_bytes<strip, out_tile_dims>;
+  static constexpr int shared_bytes = values_at + tile_bytes<strip, dims>;
   using Place = ThreadPlace<Target, tiled_row_groups>;
   using WeightPieces = TilePieces<Target, float, config.rows, strip, threads>;
-  using ValuePieces = TilePieces<Target, Element, strip, out_tile_dims, threads>;
+  using ValuePieces = TilePieces<Target, Element, strip, dims, threads>;
   static_assert(WeightPieces::each == WeightPieces::at_once);
   static_assert(ValuePieces::each == ValuePieces::at_once);
 
   RAPT_DEVICE static void run(const Parameters& m) {
     const semantics::Call& call = m.call;
-    const Index dim_tiles = semantics::divided_up(call.v_dim, out_tile_dims);
-    const Index first_dim = Target::block_x() % dim_tiles * out_tile_dims;
+    const Index dim_tiles = semantics::divided_up(call.v_dim, dims);
+    const Index first_dim = Target::block_x() % dim_tiles * dims;
     const QueryTile t = query_tile(m, Target::block_x() / dim_tiles, config.rows);
-    if (t.first > t.last) return;
-
     const auto weights = Target::template shared<float>(0, config.rows * weights_stride);
     const auto values = Target::template shared<float>(values_at, strip * values_stride);
     const bool whole = whole_accesses<Element>(m.aligned, call.v_dim);
@@ -155,8 +160,7 @@ struct TiledOut {
       if (t.first + row > t.last) return nullptr;
       return m.scores + matrix_row(call, t.sequence, t.first + row, t.head) * m.chunk;
     });
-    const auto fetch = [&](Index key) {
-      weight_pieces.fetch(0, key, padded_end, true);
+    const auto fetch_values = [&](Index key) {
       value_pieces.aim(0, [&](int row) -> const Element* {
         if (key + row < t.keys.begin || key + row >= t.keys.end) return nullptr;
         return value_rows.at(m.first_key + key + row);
@@ -164,17 +168,27 @@ struct TiledOut {
       value_pieces.fetch(0, first_dim, call.v_dim, whole);
     };
     float sums[rows_each][dims_each] = {};
+    const float no_references[rows_each] = {};
+    SumsSetAside<Target, rows_each, dims_each> earlier;
     const Index first_strip = t.keys.begin / strip * strip;
-    if (any_keys) fetch(first_strip);
+    if (any_keys) fetch_values(first_strip);
+    Target::wait_for_previous();  // for weights; values were there before
+    if (t.first > t.last) return;
+    if (any_keys) weight_pieces.fetch(0, first_strip, padded_end, true);
     for (Index key = first_strip; key < end; key += strip) {
       Target::block_barrier();  // the last strip is used
       weight_pieces.put(0, weights);
       value_pieces.put(0, values);
       Target::block_barrier();
-      if (key + strip < end) fetch(key + strip);
+      if (key + strip < end) {
+        fetch_values(key + strip);
+        weight_pieces.fetch(0, key + strip, padded_end, true);
+      }
       multiply_by_columns<Place, rows_each, dims_each, strip>(weights, weights_stride, values,
                                                               values_stride, sums);
+      if ((key + strip) % span_of_sums<Element> == 0) earlier.set_aside(no_references, sums);
     }
+    earlier.join(no_references, sums);
     RAPT_UNROLL
     for (int i = 0; i < rows_each; ++i) {
       const Index query = t.first + Place::row(i);
@@ -194,54 +208,33 @@ struct TiledOut {
                                  bool whole, float (&four)[4]) {
     const semantics::Call& call = m.call;
     const Index row = matrix_row(call, t.sequence, query, t.head);
-    float* earlier = m.sums + row * call.v_dim;
+    float *earlier = m.sums + row * call.v_dim, *rests = earlier + m.rows * call.v_dim;
+    float rest_of_four[4] = {};
     if (m.first_key > 0) {
-      const float rescale = m.states[2 * m.rows + row];
+      const float rescale = m.states[3 * m.rows + row];
       RAPT_UNROLL
-      for (int y = 0; y < 4; ++y)
-        if (dim + y < call.v_dim) four[y] += rescale * earlier[dim + y];
+      for (int y = 0; y < 4; ++y) {
+        if (dim + y >= call.v_dim) continue;
+        CompensatedSum sum = {earlier[dim + y], rests[dim + y]};
+        sum.scale(rescale);
+        sum.add(four[y]);
+        four[y] = sum.sum;
+        rest_of_four[y] = sum.rest;
+      }
     }
     if (!m.last) {
       store_row<Target>(earlier, dim, call.v_dim, call.v_dim % 4 == 0, four);
+      store_row<Target>(rests, dim, call.v_dim, call.v_dim % 4 == 0, rest_of_four);
       return;
     }
-    const float factor = reciprocal_or_zero(m.states[m.rows + row]);
+    const float factor = reciprocal_or_zero(sum_of_weights(m, row));
     RAPT_UNROLL
-    for (int y = 0; y < 4; ++y) four[y] *= factor;
+    for (int y = 0; y < 4; ++y) four[y] = (four[y] + rest_of_four[y]) * factor;
     const semantics::Place place = semantics::query_place(call, t.sequence, query);
     store_row<Target>(
         static_cast<Element*>(call.out) + semantics::row_offset(call.out_stride, place, t.head),
         dim, call.v_dim, whole, four);
   }
 };
-
-// All chunks, one after another. `tile_rows` says which tiles.
-template <class Launcher>
-void launch_tiled(const ScoreMatrix& first, Index tile_rows, Where where) {
-  const semantics::Call& call = first.call;
-  with_element(first.dtype, [&]<class Element>() {
-    const auto pass = [&]<TiledConfig config>(const ScoreMatrix& matrix) {
-      using Scores = TiledScores<typename Launcher::Target, config, Element>;
-      using Out = TiledOut<typename Launcher::Target, config, Element>;
-      const Index query_tiles =
-          semantics::divided_up(call.q_len, config.rows) * call.heads * call.batch;
-      Launcher::template launch<Scores>(
-          {query_tiles * matrix.slices * semantics::divided_up(matrix.chunk, config.rows)}, matrix,
-          where);
-      launch_matrix_softmax<Launcher, Element>(matrix, where);
-      Launcher::template launch<Out>(
-          {query_tiles * semantics::divided_up(call.v_dim, out_tile_dims)}, matrix, where);
-    };
-    ScoreMatrix matrix = first;
-    for (Index key = 0; key == 0 || key < call.kv_len; key += first.chunk) {
-      matrix.first_key = key;
-      matrix.last = key + first.chunk >= call.kv_len;
-      if (tile_rows == small_tiles.rows)
-        pass.template operator()<small_tiles>(matrix);
-      else
-        pass.template operator()<large_tiles>(matrix);
-    }
-  });
-}
 
 }  // namespace rapt::gpu

@@ -5,6 +5,8 @@
 #include "src/core/text.hpp"
 #include "src/hip/check.hpp"
 #include "src/hip/clock.hpp"
+#include "src/hip/limits.hpp"
+#include "src/hip/ranges.hpp"
 
 namespace rapt {
 namespace {
@@ -132,8 +134,11 @@ const BackendOperations hip_backend = {
     .wait = wait,
     .absence = absence,
     .clock = hip::clock_of,
+    .measure = hip::measure,
     .reaches = reaches,
     .captures = captures,
+    .begin_range = hip::begin_range,
+    .end_range = hip::end_range,
 };
 
 }  // namespace rapt

@@ -100,6 +100,7 @@ Plan::Plan(const Problem& problem, const Device& device, const PlanOptions& opti
     state->executor = &shared_thread_pool(state->device.threads);
   }
   state->workspace_bytes = state->kernel->workspace(state->task());
+  if (state->kernel->prepare) state->kernel->prepare(state->task());
   state->backend = &find_backend(device.backend);
   state->label = text(state->kernel->name, " ", problem.to_string());
   state->log = environment_flag("RAPT_LOG");

@@ -6,6 +6,9 @@
 #if defined(RAPT_WITH_CUDA)
 #include "src/cuda/kernels.hpp"
 #endif
+#if defined(RAPT_WITH_HIP)
+#include "src/hip/kernels.hpp"
+#endif
 #if defined(RAPT_WITH_EMULATOR)
 #include "src/emulator/kernels.hpp"
 #endif
@@ -23,14 +26,24 @@ std::span<const Kernel* const> registered_kernels() {
       &cpu_tiny_kv,
 #if defined(RAPT_WITH_CUDA)
       &cuda_naive,
+      &cuda_gemm,
       &cuda_shared,
       &cuda_flash,
       &cuda_flash_wide,
       &cuda_split_kv,
       &cuda_tiny_kv,
 #endif
+#if defined(RAPT_WITH_HIP)
+      &hip_naive,
+      &hip_shared,
+      &hip_flash,
+      &hip_flash_wide,
+      &hip_split_kv,
+      &hip_tiny_kv,
+#endif
 #if defined(RAPT_WITH_EMULATOR)
       &emu_naive,
+      &emu_gemm,
       &emu_shared,
       &emu_flash,
       &emu_flash_wide,

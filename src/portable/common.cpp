@@ -5,16 +5,25 @@
 #include "src/core/text.hpp"
 
 namespace rapt::gpu {
+namespace {
+
+// AMD's GPUs count the threads of a launch.
+constexpr Index most_threads_x = 0xffffffff;
+constexpr Index most_threads = 256;  // of a block of any portable kernel
+
+}  // namespace
 
 Support refuse_dim(const Problem& problem, Index most) {
   return Support::no(text("it takes head dims up to ", most, "; this problem has ",
                           std::max(problem.qk_dim, problem.v_dim)));
 }
 
-Support blocks_fit(double blocks) {
-  if (blocks <= double(most_blocks_x)) return Support::yes();
-  return Support::no(text("it would launch ", blocks, " blocks; a GPU takes ", most_blocks_x,
-                          ": split the batch"));
+Support blocks_fit(double blocks, const Device& device) {
+  const Index most =
+      device.backend == Backend::cuda ? most_blocks_x : most_threads_x / most_threads;
+  if (blocks <= double(most)) return Support::yes();
+  return Support::no(text("it would launch ", blocks, " blocks; ", device.to_string(), " takes ",
+                          most, ": split the batch"));
 }
 
 Estimate compute_estimate(const Task& task, double flops, double efficiency, double blocks,

@@ -15,8 +15,8 @@ inline Where where(const Task& task, const Launch& launch) {
 // A refusal if a head is wider than a kernel takes.
 Support refuse_dim(const Problem& problem, Index most);
 
-// A refusal if a launch would have more blocks than a GPU takes.
-Support blocks_fit(double blocks);
+// A refusal if a launch would have more blocks than the device takes.
+Support blocks_fit(double blocks, const Device& device);
 
 // The time of `flops` on the FMA units at some efficiency, when `blocks` share the multiprocessors,
 // in so many launches.

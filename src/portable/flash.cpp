@@ -20,9 +20,9 @@ double blocks_of(const Problem& p) {
 
 }  // namespace
 
-Support FlashHost::supports(const Problem& p, const Device&) {
+Support FlashHost::supports(const Problem& p, const Device& device) {
   if (std::max(p.qk_dim, p.v_dim) > most_dim) return refuse_dim(p, most_dim);
-  return blocks_fit(blocks_of(p));
+  return blocks_fit(blocks_of(p), device);
 }
 
 std::vector<Config> FlashHost::configs(const Problem& p, const Device& device) {

@@ -9,10 +9,10 @@ namespace {
 
 using semantics::divided_up;
 
-constexpr Index most_keys = 1024;    // of a chunk
-constexpr Index least_slice = 64;    // dims
-constexpr double blocks_wanted = 2;  // a multiprocessor
-constexpr Index slices_more = 16;    // than fill the chip, at most: each has scores of its own
+constexpr Index most_keys = 1024;                     // of a chunk
+constexpr Index least_slice = 64;                     // dims
+constexpr double small_wanted = 4, large_wanted = 2;  // blocks a multiprocessor
+constexpr Index slices_more = 16;  // than fill the chip, at most: each has scores of its own
 
 double query_tiles(const Problem& p, Index rows) {
   return double(divided_up(p.q_len, rows)) * double(p.heads) * double(p.batch);
@@ -26,12 +26,22 @@ double out_blocks(const Problem& p, Index rows) {
 Index slices_for(const Problem& p, const Device& device, Index rows) {
   const double blocks =
       query_tiles(p, rows) * double(divided_up(std::min(p.kv_len, most_keys), rows));
-  const double wanted = blocks_wanted * device.threads / std::max(blocks, 1.0);
+  const double each = rows == small_tiles.rows ? small_wanted : large_wanted;
+  const double wanted = each * device.threads / std::max(blocks, 1.0);
   return std::clamp<Index>(static_cast<Index>(wanted), 1, divided_up(p.qk_dim, least_slice));
 }
 
 MatrixShape shape_of(const Task& task) {
   return {task.problem, most_keys, task.config.at("slices")};
+}
+
+TiledTiles tiles_of(const Task& task, const MatrixShape& shape) {
+  const Problem& p = task.problem;
+  const Index rows = task.config.at("tile");
+  // Not where bits must not depend on the batch: it may have sequences with more keys.
+  const bool few = rows == small_tiles.rows && !p.batch_invariant && p.kv_len <= few_keys &&
+                   shape.slices * lanes_of_keys(p.kv_len) <= few_slices * thread_columns;
+  return {rows, few};
 }
 
 }  // namespace
@@ -70,17 +80,21 @@ Estimate FlashWideHost::estimate(const Task& task) {
   const Problem& p = task.problem;
   const Index rows = task.config.at("tile");
   const double efficiency = rows == large_tiles.rows ? 0.35 : 0.1;
-  const double padding =
-      double(semantics::rounded_up(p.q_len, rows)) / double(std::max<Index>(p.q_len, 1));
+  const double dims = double(semantics::rounded_up(p.qk_dim, large_tiles.strip) +
+                             semantics::rounded_up(p.v_dim, out_tile_dims));
+  const double padding = double(semantics::rounded_up(p.q_len, rows)) /
+                         double(std::max<Index>(p.q_len, 1)) * dims /
+                         double(std::max<Index>(p.qk_dim + p.v_dim, 1));
   const double chunks = double(divided_up(std::max<Index>(p.kv_len, 1), most_keys));
-  return compute_estimate(task, p.flops() * padding, efficiency, out_blocks(p, rows), 3 * chunks);
+  return matrix_estimate(task, efficiency / padding, out_blocks(p, rows), 3 * chunks);
 }
 
 std::size_t FlashWideHost::workspace(const Task& task) { return shape_of(task).bytes; }
 
 void FlashWideHost::run(const Launches& launches, const Task& task, const Arguments& arguments,
                         const Launch& launch) {
-  launches.tiled(make_matrix(shape_of(task), task, arguments, launch), task.config.at("tile"),
+  const MatrixShape shape = shape_of(task);
+  launches.tiled(make_matrix(shape, task, arguments, launch), tiles_of(task, shape),
                  where(task, launch));
 }
 

@@ -8,7 +8,7 @@
 #include "src/gpu/flash.hpp"
 #include "src/gpu/naive.hpp"
 #include "src/gpu/split_kv.hpp"
-#include "src/gpu/tiled.hpp"
+#include "src/gpu/tiled_launch.hpp"
 #include "src/gpu/tiny_kv.hpp"
 
 namespace rapt::gpu {
@@ -16,7 +16,7 @@ namespace rapt::gpu {
 struct Launches {
   Backend backend;
   void (*naive)(const ScoreMatrix&, Where);
-  void (*tiled)(const ScoreMatrix&, Index tile_rows, Where);
+  void (*tiled)(const ScoreMatrix&, TiledTiles, Where);
   void (*flash)(const FlashParameters&, Where);
   void (*split_kv)(const SplitKvParameters&, Where);
   void (*tiny_kv)(const TinyKvParameters&, Where);

@@ -27,8 +27,8 @@ MatrixShape::MatrixShape(const Problem& p, Index keys, Index wanted_slices)
   slice_dim = rounded_up(divided_up(std::max<Index>(p.qk_dim, 1), wanted_slices), 32);
   slices = divided_up(std::max<Index>(p.qk_dim, 1), slice_dim);
   states_at = rounded_up(slices * rows * chunk * 4, 64);
-  sums_at = states_at + rounded_up(3 * rows * 4, 64);
-  bytes = static_cast<std::size_t>(sums_at + (chunk < p.kv_len ? rows * p.v_dim * 4 : 0));
+  sums_at = states_at + rounded_up(4 * rows * 4, 64);
+  bytes = static_cast<std::size_t>(sums_at + (chunk < p.kv_len ? 2 * rows * p.v_dim * 4 : 0));
 }
 
 Support matrix_fits(const Problem& p, const Device& device, Index keys) {
@@ -42,7 +42,7 @@ Support matrix_fits(const Problem& p, const Device& device, Index keys) {
   const double tiles = double(divided_up(p.q_len, 8)) * double(p.heads) * double(p.batch);
   const double blocks = std::max(tiles * double(divided_up(chunk_of(p, keys), 16)),
                                  tiles * double(divided_up(p.v_dim, 32)) * 2);
-  return blocks_fit(std::max(blocks, double(p.batch) * double(p.q_len) * double(p.heads)));
+  return blocks_fit(std::max(blocks, double(p.batch) * double(p.q_len) * double(p.heads)), device);
 }
 
 ScoreMatrix make_matrix(const MatrixShape& shape, const Task& task, const Arguments& arguments,

@@ -31,7 +31,7 @@ std::size_t SharedHost::workspace(const Task& task) {
 void SharedHost::run(const Launches& launches, const Task& task, const Arguments& arguments,
                      const Launch& launch) {
   const MatrixShape shape(task.problem, 0, 1);
-  launches.tiled(make_matrix(shape, task, arguments, launch), large_tiles.rows,
+  launches.tiled(make_matrix(shape, task, arguments, launch), {large_tiles.rows, false},
                  where(task, launch));
 }
 

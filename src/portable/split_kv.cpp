@@ -131,7 +131,7 @@ struct Workspace {
 
 }  // namespace
 
-Support SplitKvHost::supports(const Problem& p, const Device&) {
+Support SplitKvHost::supports(const Problem& p, const Device& device) {
   if (std::max(p.qk_dim, p.v_dim) > most_dim) return refuse_dim(p, most_dim);
   if (p.kv_len > split_kv_most_keys) {
     return Support::no(
@@ -140,8 +140,9 @@ Support SplitKvHost::supports(const Problem& p, const Device&) {
   // Rows are numbered by ints, those of an empty batch too.
   const auto sequences = double(std::max<Index>(p.batch, 1));
   const double queries = std::max({1.0, sequences * double(p.q_len), double(p.total_q)});
-  if (const Support fit = blocks_fit(queries * double(p.heads)); !fit) return fit;
-  return blocks_fit(double(Cut(p).blocks) * double(p.batch_invariant ? splits_of_any_batch : 2));
+  if (const Support fit = blocks_fit(queries * double(p.heads), device); !fit) return fit;
+  return blocks_fit(double(Cut(p).blocks) * double(p.batch_invariant ? splits_of_any_batch : 2),
+                    device);
 }
 
 std::vector<Config> SplitKvHost::configs(const Problem& p, const Device& device) {

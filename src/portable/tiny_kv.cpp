@@ -12,11 +12,11 @@ constexpr Index most_keys = 16, most_dim = 256;
 
 }  // namespace
 
-Support TinyKvHost::supports(const Problem& p, const Device&) {
+Support TinyKvHost::supports(const Problem& p, const Device& device) {
   if (p.kv_len > most_keys)
     return Support::no(text("it takes up to ", most_keys, " keys; this problem has ", p.kv_len));
   if (std::max(p.qk_dim, p.v_dim) > most_dim) return refuse_dim(p, most_dim);
-  return blocks_fit(p.batch * p.q_len * p.heads);
+  return blocks_fit(double(p.batch * p.q_len * p.heads), device);
 }
 
 std::vector<Config> TinyKvHost::configs(const Problem& p, const Device& device) {

@@ -49,6 +49,34 @@ bool left_unwritten(const std::vector<std::byte>& memory, const Places& places,
 
 }  // namespace
 
+// Guards and padding between rows belong to nobody; so do packed rows outside every sequence.
+std::string misplaced_write(const Data& data, const std::vector<std::byte>& out,
+                            const std::vector<std::byte>& lse) {
+  const semantics::Call call = make_call(data.problem(), data.on_host());
+  const auto element = static_cast<std::size_t>(size_in_bytes(data.problem().dtype));
+  Places out_rows, lse_places;
+  for (Index b = 0; b < call.batch; ++b) {
+    const semantics::Sequence sequence = semantics::sequence(call, b);
+    for (Index i = 0; i < sequence.q_len; ++i) {
+      const semantics::Place place = semantics::query_place(call, sequence, i);
+      for (Index head = 0; head < call.heads; ++head) {
+        const auto row =
+            static_cast<std::size_t>(semantics::row_offset(call.out_stride, place, head));
+        out_rows.emplace_back(data.out().front() + row * element,
+                              static_cast<std::size_t>(call.v_dim) * element);
+        if (!data.lse()) continue;
+        const auto at = static_cast<std::size_t>(semantics::lse_offset(call, place, head));
+        lse_places.emplace_back(data.lse()->front() + at * sizeof(float), sizeof(float));
+      }
+    }
+  }
+  if (written_outside(out, out_rows)) return "it wrote outside the rows of out";
+  if (left_unwritten(out, out_rows, element)) return "it left an element of out unwritten";
+  if (written_outside(lse, lse_places)) return "it wrote outside lse";
+  if (left_unwritten(lse, lse_places, sizeof(float))) return "it left an element of lse unwritten";
+  return "";
+}
+
 Case::Case(const Problem& problem, const Device& device, std::uint64_t seed)
     : problem_(problem),
       device_(device),
@@ -71,37 +99,8 @@ Case::Result Case::run_once(const Plan& plan, const Arguments& arguments) {
   workspace.upload();
   plan.run(arguments, {.workspace = {workspace.on_device(), plan.workspace_bytes()}});
   find_backend(plan.device().backend).wait(plan.device(), nullptr);
-  if (written_outside(workspace.download(), {{workspace.front(), workspace.size()}})) {
-    throw Failure("it wrote outside its workspace");
-  }
+  if (!workspace.guards_unchanged()) throw Failure("it wrote outside its workspace");
   return {data_.out().download(), data_.lse() ? data_.lse()->download() : std::vector<std::byte>()};
-}
-
-// Guards and padding between rows belong to nobody; so do packed rows outside every sequence.
-std::string Case::misplaced_write(const Result& result) const {
-  const semantics::Call call = make_call(problem_, data_.on_host());
-  const auto element = static_cast<std::size_t>(size_in_bytes(problem_.dtype));
-  Places out, lse;
-  for (Index b = 0; b < call.batch; ++b) {
-    const semantics::Sequence sequence = semantics::sequence(call, b);
-    for (Index i = 0; i < sequence.q_len; ++i) {
-      const semantics::Place place = semantics::query_place(call, sequence, i);
-      for (Index head = 0; head < call.heads; ++head) {
-        const auto row =
-            static_cast<std::size_t>(semantics::row_offset(call.out_stride, place, head));
-        out.emplace_back(data_.out().front() + row * element,
-                         static_cast<std::size_t>(call.v_dim) * element);
-        if (!data_.lse()) continue;
-        const auto at = static_cast<std::size_t>(semantics::lse_offset(call, place, head));
-        lse.emplace_back(data_.lse()->front() + at * sizeof(float), sizeof(float));
-      }
-    }
-  }
-  if (written_outside(result.out, out)) return "it wrote outside the rows of out";
-  if (left_unwritten(result.out, out, element)) return "it left an element of out unwritten";
-  if (written_outside(result.lse, lse)) return "it wrote outside lse";
-  if (left_unwritten(result.lse, lse, sizeof(float))) return "it left an element of lse unwritten";
-  return "";
 }
 
 // Runs each sequence as a batch of one into the same memory and compares it all with the whole
@@ -154,7 +153,7 @@ Outcome Case::run_config(std::string_view kernel, const Config& config) {
     outcome.error = comparison.error;
     outcome.bound = comparison.bound;
     require(comparison.fault);
-    require(misplaced_write(result));
+    require(misplaced_write(data_, result.out, result.lse));
 
     Device other = device_;
     if (device_.backend == Backend::cpu) other = Device::cpu(device_.threads == 1 ? 3 : 1);

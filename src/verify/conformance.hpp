@@ -26,6 +26,11 @@ struct Outcome {
   double error = 0, bound = 0;
 };
 
+// What is wrong with where a kernel wrote, or nothing. `out` and `lse` are the whole memories,
+// guards included, as Guarded::download() gives them.
+std::string misplaced_write(const Data& data, const std::vector<std::byte>& out,
+                            const std::vector<std::byte>& lse);
+
 // One problem with its data and what the oracle says of them, for any number of kernels.
 class Case {
  public:
@@ -48,8 +53,6 @@ class Case {
 
   Outcome run_config(std::string_view kernel, const Config& config);
   Result run_once(const Plan& plan, const Arguments& arguments);
-  // What is wrong with where it wrote, or nothing.
-  std::string misplaced_write(const Result& result) const;
   std::string differs_alone(const PlanOptions& options, const Result& whole);
 
   Problem problem_;

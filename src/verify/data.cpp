@@ -117,6 +117,11 @@ Arguments Data::arguments(bool host) const {
 Arguments Data::on_host() const { return arguments(true); }
 Arguments Data::on_device() const { return arguments(false); }
 
+void Data::refill(std::uint64_t seed, Fill fill) {
+  for (auto& [name, owned] : tensors_) owned.memory.clear_image();
+  Filler(*this, seed, fill).fill();
+}
+
 void Data::upload() {
   for (auto& [name, owned] : tensors_) owned.memory.upload();
 }

@@ -29,6 +29,8 @@ class Data {
   Arguments on_host() const;    // for the oracle
   Arguments on_device() const;  // for kernels
 
+  // Other lengths, pages and numbers in the same memory, as another seed makes them.
+  void refill(std::uint64_t seed, Fill fill);
   void upload();          // everything as it was made: inputs filled, outputs poisoned
   void upload_outputs();  // poisoned again
   // Names the first input that a kernel wrote to, or nothing.

@@ -1,5 +1,7 @@
 #include "src/verify/guarded.hpp"
 
+#include <algorithm>
+
 namespace rapt::verify {
 
 namespace {
@@ -21,5 +23,14 @@ std::vector<std::byte> Guarded::download() const {
 }
 
 bool Guarded::unchanged() const { return download() == image_; }
+
+bool Guarded::guards_unchanged() const {
+  std::vector<std::byte> memory = download();
+  const auto first = memory.begin() + static_cast<std::ptrdiff_t>(front_);
+  memory.erase(first, first + static_cast<std::ptrdiff_t>(bytes_));
+  return std::ranges::all_of(memory, [](std::byte byte) { return byte == std::byte{0xff}; });
+}
+
+void Guarded::clear_image() { std::ranges::fill(image_, std::byte{0xff}); }
 
 }  // namespace rapt::verify

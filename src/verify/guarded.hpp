@@ -29,6 +29,8 @@ class Guarded {
   std::vector<std::byte> download() const;  // the whole memory, guards included
   std::size_t front() const { return front_; }
   bool unchanged() const;  // device memory is still the image
+  bool guards_unchanged() const;
+  void clear_image();  // as it was before anything was filled in
 
  private:
   std::size_t bytes_ = 0, front_ = 0;

@@ -72,7 +72,8 @@ TEST(Conformance, EveryKernelIsRightAcrossItsBlocksTilesAndChunks) {
 TEST(Conformance, EveryKernelIsRightOnLongRowsAndWideHeads) {
   for (const Device& device : devices_to_test()) {
     for (const char* text :
-         {"b1 h1 q2 kv40000 d8 f32 lse", "b1 h2 q1 kv20000 d16 bf16", "b1 h1 q3 kv20 d8192 f32",
+         {"b1 h1 q2 kv60000 d8 f32 k@0,0,0 v@0,0,0 lse", "b1 h1 q9 kv9000 d520 f32 v@0,0,0 lse",
+          "b1 h2 q1 kv20000 d16 bf16", "b1 h1 q3 kv20 d8192 f32",
           "b1 h2/1 q2 kv9 d4096/16 f16 causal", "b1 h1 q500 kv3 d4 f32 causal lse",
           "b1 h1 q5000 kv1 d4 bf16 sink lse", "b70000 h1 q1 kv2 d2 f16"}) {
       expect_every_kernel_keeps_its_promise(Problem::parse(text), device, 5);

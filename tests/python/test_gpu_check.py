@@ -58,6 +58,22 @@ def test_what_is_not_here_is_skipped_and_said(program, tmp_path, monkeypatch, ca
     assert "skipped: compute-sanitizer is not here" in capsys.readouterr().out
 
 
+def test_the_tests_of_the_backend_are_a_part(program, tmp_path, capsys):
+    tests = tmp_path / "tests"
+    path = tmp_path / "check.json"
+    for text, status, code in [
+        ("echo all well", "passed", gpu_check.SUCCESS),
+        ("echo wrong bits; exit 1", "failed: exit code 1", gpu_check.FAILED_CHECK),
+        ("echo '[  SKIPPED ] one'", "skipped: the tests found no GPU", gpu_check.SUCCESS),
+    ]:
+        tests.write_text(f"#!/bin/sh\n{text}\n")
+        tests.chmod(0o755)
+        assert run(program, path, "graph", "--tests", tests) == code
+        assert json.loads(path.read_text())["parts"]["graph"]["status"].startswith(status)
+    assert run(program, path, "graph", "--tests", tmp_path / "none") == gpu_check.SUCCESS
+    assert "none is not here; build the tests" in capsys.readouterr().out
+
+
 def test_a_device_that_is_not_there_is_one_sentence_and_no_part_runs(program, tmp_path, capsys):
     arguments = ["--rapt", str(program), "--device", "cuda:99", "--json", str(tmp_path / "x.json")]
     assert gpu_check.main(arguments) == gpu_check.WRONG_INPUT

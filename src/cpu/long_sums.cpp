@@ -1,0 +1,48 @@
+#include "src/cpu/long_sums.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/cpu/row_operations.hpp"
+
+namespace rapt {
+
+using semantics::Index;
+
+namespace {
+
+// What brings sums that are relative to 2^from to 2^to. Before anything was seen they are 0.
+double factor_between(double from, double to) {
+  return from == minus_infinity ? 0 : std::exp2(from - to);
+}
+
+}  // namespace
+
+void LongSums::set_aside(const RowSums& sums) {
+  for (Index row = 0; row < sums.rows; ++row) {
+    double* earlier = memory + row * (2 + sums.out_stride);
+    if (!any) std::fill_n(earlier, 2 + sums.out_stride, 0.0);
+    const double factor = any ? factor_between(earlier[0], sums.reference[row]) : 0;
+    float* out = sums.out + row * sums.out_stride;
+    earlier[0] = sums.reference[row];
+    earlier[1] = earlier[1] * factor + sums.row_sum[row];
+    for (Index i = 0; i < sums.out_stride; ++i) earlier[2 + i] = earlier[2 + i] * factor + out[i];
+    sums.row_sum[row] = 0;
+    std::fill_n(out, sums.out_stride, 0.0f);
+  }
+  any = true;
+}
+
+void LongSums::join(const RowSums& sums) const {
+  if (!any) return;
+  for (Index row = 0; row < sums.rows; ++row) {
+    const double* earlier = memory + row * (2 + sums.out_stride);
+    const double factor = factor_between(earlier[0], sums.reference[row]);
+    float* out = sums.out + row * sums.out_stride;
+    sums.row_sum[row] = static_cast<float>(earlier[1] * factor + sums.row_sum[row]);
+    for (Index i = 0; i < sums.out_stride; ++i)
+      out[i] = static_cast<float>(earlier[2 + i] * factor + out[i]);
+  }
+}
+
+}  // namespace rapt

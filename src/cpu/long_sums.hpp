@@ -1,0 +1,32 @@
+// Sums of rows over many tiles of keys.
+//
+// Added one after another, n equal terms may end n/3 roundings off, since all go the same way. A
+// tile's sums are short. Those of a span of tiles are added in f32; after it they are set aside in
+// f64, and begin again at 0.
+#pragma once
+
+#include "src/semantics/portable.hpp"
+
+namespace rapt {
+
+// Of some rows: sums of weights, and out (rows, out_stride), relative to 2^reference.
+struct RowSums {
+  semantics::Index rows, out_stride;
+  float *reference, *row_sum, *out;
+};
+
+struct LongSums {
+  static constexpr semantics::Index span = 32;  // tiles
+
+  double* memory;  // (rows, 2 + out_stride): reference, sum, out; null: rows are short
+  bool any = false;
+
+  static semantics::Index bytes(semantics::Index rows, semantics::Index out_stride) {
+    return rows * (2 + out_stride) * 8;
+  }
+  void set_aside(const RowSums& sums);
+  // What was set aside joins the sums again.
+  void join(const RowSums& sums) const;
+};
+
+}  // namespace rapt

@@ -1,0 +1,5 @@
+#include "src/cuda/launcher.cuh"
+#include "src/gpu/gemm.hpp"
+
+template void rapt::gpu::launch_gemm<rapt::cuda::Launcher>(const GemmParameters&, const Products&,
+                                                           Where);

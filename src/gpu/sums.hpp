@@ -1,0 +1,93 @@
+// Long sums that stay within the contract.
+//
+// Added one after another, n equal terms may end n/3 roundings off, since all go the same way:
+// 300 would already miss what is promised for f32. So a sum is made of sums of a span of terms, and
+// these are added with what rounding takes away kept beside them.
+#pragma once
+
+#include "src/gpu/scoring.hpp"
+
+namespace rapt::gpu {
+
+// Terms that may be added one after another. 16-bit results are rounded so much in the end that
+// what thousands of roundings do before does not show.
+template <class Element>
+inline constexpr int span_of_sums = sizeof(Element) == 4 ? 128 : 8192;
+
+struct CompensatedSum {
+  float sum, rest;
+
+  RAPT_DEVICE void scale(float factor) {
+    sum *= factor;
+    rest *= factor;
+  }
+  RAPT_DEVICE void add(float term) {
+    const float next = sum + term, added = next - sum;
+    rest += (sum - (next - added)) + (term - added);
+    sum = next;
+  }
+  RAPT_DEVICE float total() const { return sum + rest; }
+};
+
+// Sums of rows that leave their registers after every span, each row relative to a reference. They
+// lie in memory of the thread, used too seldom to take registers from the loops between.
+template <class Target, int rows, int columns>
+class SumsSetAside {
+ public:
+  // The sums begin again at 0.
+  RAPT_DEVICE void set_aside(const float (&references)[rows], float (&sums)[rows][columns]) {
+    const int first = Target::unknown(0);
+    join(first, references, sums, [&](int at, int x, const CompensatedSum& all) {
+      sums_[at].at[x] = all.sum;
+      rests_[at].at[x] = all.rest;
+      return 0.0f;
+    });
+    RAPT_UNROLL
+    for (int i = 0; i < rows; ++i) references_[first + i] = references[i];
+    any_ = true;
+  }
+  // What was set aside joins the sums again.
+  RAPT_DEVICE void join(const float (&references)[rows], float (&sums)[rows][columns]) {
+    if (!any_) return;
+    join(Target::unknown(0), references, sums,
+         [](int, int, const CompensatedSum& all) { return all.total(); });
+  }
+
+ private:
+  static constexpr int width = columns % 4 == 0 ? 4 : 2;
+  using Some = Vector<float, width>;
+
+  // Each sum becomes what `made` makes of it with all that was set aside.
+  template <class Made>
+  RAPT_DEVICE void join(int first, const float (&references)[rows], float (&sums)[rows][columns],
+                        Made made) {
+    RAPT_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      first = Target::unknown(first);  // loads of a row do not wait in registers for another's
+      const float factor =
+          any_ ? Target::exp2(references_[first + i] - finite_reference(references[i])) : 0.0f;
+      RAPT_UNROLL
+      for (int j = 0; j < columns; j += width) {
+        const int at = first + (i * columns + j) / width;
+        Some sum = {}, rest = {};
+        if (any_) {
+          sum = sums_[at];
+          rest = rests_[at];
+        }
+        RAPT_UNROLL
+        for (int x = 0; x < width; ++x) {
+          CompensatedSum all = {sum.at[x], rest.at[x]};
+          all.scale(factor);
+          all.add(sums[i][j + x]);
+          sums[i][j + x] = made(at, x, all);
+        }
+      }
+    }
+  }
+
+  bool any_ = false;
+  float references_[rows];
+  Some sums_[rows * columns / width], rests_[rows * columns / width];
+};
+
+}  // namespace rapt::gpu

@@ -1,0 +1,51 @@
+// Launches `shared` (one chunk of all keys) and `flash_wide` (chunks of the keys, slices of the
+// head dim): three kernels for each chunk, or two where the keys are few.
+#pragma once
+
+#include "src/gpu/few_keys.hpp"
+
+namespace rapt::gpu {
+
+struct TiledTiles {
+  Index rows;     // as in a TiledConfig
+  bool few_keys;  // softmax is part of the last kernel: small tiles, one chunk of few_keys
+};
+
+// All chunks, one after another.
+template <class Launcher>
+void launch_tiled(const ScoreMatrix& first, TiledTiles tiles, Where where) {
+  const semantics::Call& call = first.call;
+  with_element(first.dtype, [&]<class Element>() {
+    const auto pass = [&]<TiledConfig config>(const ScoreMatrix& matrix) {
+      using Scores = TiledScores<typename Launcher::Target, config, Element>;
+      using Out = TiledOut<typename Launcher::Target, config, Element>;
+      const Index query_tiles =
+          semantics::divided_up(call.q_len, config.rows) * call.heads * call.batch;
+      Launcher::template launch<Scores>(
+          {query_tiles * matrix.slices * semantics::divided_up(matrix.chunk, config.rows)}, matrix,
+          where);
+      if constexpr (config.rows == small_tiles.rows) {
+        if (tiles.few_keys) {
+          using FewOut = FewKeysOut<typename Launcher::Target, Element>;
+          Launcher::template launch<FewOut>(
+              {query_tiles * semantics::divided_up(call.v_dim, FewOut::dims)}, matrix, where);
+          return;
+        }
+      }
+      launch_matrix_softmax<Launcher, Element>(matrix, where);
+      Launcher::template launch<Out>(
+          {query_tiles * semantics::divided_up(call.v_dim, out_tile_dims)}, matrix, where);
+    };
+    ScoreMatrix matrix = first;
+    for (Index key = 0; key == 0 || key < call.kv_len; key += first.chunk) {
+      matrix.first_key = key;
+      matrix.last = key + first.chunk >= call.kv_len;
+      if (tiles.rows == small_tiles.rows)
+        pass.template operator()<small_tiles>(matrix);
+      else
+        pass.template operator()<large_tiles>(matrix);
+    }
+  });
+}
+
+}  // namespace rapt::gpu

@@ -1,0 +1,102 @@
+// Plans in CUDA graphs: captured before anything ran, replayed with whatever lies in the same
+// memory then.
+#include <memory>
+#include <numeric>
+#include <set>
+#include <span>
+
+#include "tests/cuda/support.hpp"
+
+namespace rapt::test {
+namespace {
+
+// Of every kernel's kind: many queries, one query over many keys, a handful of keys, wide heads.
+constexpr const char* problems[] = {
+    "b3 h4/2 q70 kv200 d64 bf16 causal lengths lse",
+    "b3 h8/2 q1 kv700 d128 f16 lengths page16 lse",
+    "b2 h4/2 q3 kv300 d64 f32 lengths page16 sink lse",
+    "b9 h4/2 q1 kv8 d128 f16 lengths page4 lse",
+    "b2 h2 q5 kv90 d600 f32 lengths lse",
+    "b4 h2 s60 d64 f32 causal varlen lse",
+    "b2 h4 s130 d128 bf16 lse",
+};
+// In this order the lengths of all problems grow from one to the next at some time.
+constexpr std::uint64_t seeds[] = {3, 4, 5, 6};
+
+std::int64_t keys_in_use(const verify::Data& data) {
+  const Tensor lengths = data.on_host().kv_lengths;
+  const std::span all(static_cast<const std::int32_t*>(lengths.data),
+                      static_cast<std::size_t>(lengths.size[0]));
+  return std::accumulate(all.begin(), all.end(), std::int64_t{0});
+}
+
+class CudaGraph : public OnCuda {
+ protected:
+  void SetUp() override {
+    OnCuda::SetUp();
+    if (!IsSkipped()) clock = find_backend(Backend::cuda).clock(device);
+  }
+  void replay() {
+    clock->replay();
+    find_backend(Backend::cuda).wait(device, clock->stream());
+  }
+
+  std::unique_ptr<StreamClock> clock;
+};
+
+TEST_F(CudaGraph, ReplaysEveryKernelWithGrownLengthsAndOtherInputs) {
+  std::set<std::string_view> replayed;
+  for (const char* text : problems) {
+    const Problem problem = Problem::parse(text);
+    for (const std::string_view kernel : kernels_for(problem)) {
+      SCOPED_TRACE(std::string(kernel) + " on " + text);
+      OneKernel one(problem, device, kernel, seeds[0]);
+      one.workspace.upload();
+      clock->capture([&] { one.run(clock->stream()); });
+      bool grown = false;
+      std::int64_t least = 0;
+      for (const std::uint64_t seed : seeds) {
+        one.data.refill(seed, verify::Fill::hostile);
+        one.data.upload();
+        replay();
+        EXPECT_EQ(one.fault(), "") << "seed " << seed;
+        if (!problem.lengths) continue;
+        const std::int64_t keys = keys_in_use(one.data);
+        if (seed == seeds[0]) least = keys;
+        grown = grown || keys > least;
+      }
+      EXPECT_EQ(grown, problem.lengths) << "the lengths never grew: other seeds are needed";
+      replayed.insert(kernel);
+    }
+  }
+  for (const KernelInfo& kernel : kernels()) {
+    if (kernel.backend != Backend::cuda) continue;
+    EXPECT_TRUE(replayed.contains(kernel.name)) << kernel.name << " takes none of the problems";
+  }
+}
+
+TEST_F(CudaGraph, GivesTheSameBitsInAHundredReplaysAndWithoutAGraph) {
+  for (const char* text : problems) {
+    const Problem problem = Problem::parse(text);
+    for (const std::string_view kernel : kernels_for(problem)) {
+      SCOPED_TRACE(std::string(kernel) + " on " + text);
+      OneKernel one(problem, device, kernel, seeds[0]);
+      one.upload();
+      one.run(clock->stream());
+      find_backend(Backend::cuda).wait(device, clock->stream());
+      const std::vector<std::byte> out = one.out(), lse = one.lse();
+      clock->capture([&] { one.run(clock->stream()); });
+      int different = 0;
+      for (int i = 0; i < 100; ++i) {
+        one.data.upload_outputs();
+        one.workspace.upload();
+        replay();
+        different += one.out() != out || one.lse() != lse;
+      }
+      EXPECT_EQ(different, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rapt::test

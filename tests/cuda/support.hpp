@@ -1,0 +1,74 @@
+// A kernel with its data and its workspace on the first CUDA device.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "rapt/rapt.hpp"
+#include "src/library/registry.hpp"
+#include "src/verify/conformance.hpp"
+
+namespace rapt::test {
+
+// Tests that need a GPU: skipped, and said, where there is none.
+class OnCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    const BackendOperations& backend = find_backend(Backend::cuda);
+    if (backend.devices().empty()) GTEST_SKIP() << "no CUDA device: " << backend.absence();
+    device = Device::cuda();
+  }
+
+  // Those that take the problem.
+  std::vector<std::string_view> kernels_for(const Problem& problem) const {
+    std::vector<std::string_view> names;
+    for (const Kernel* kernel : registered_kernels()) {
+      if (kernel->backend == Backend::cuda && kernel->supports(problem, device))
+        names.push_back(kernel->name);
+    }
+    return names;
+  }
+
+  Device device;
+};
+
+struct OneKernel {
+  verify::Data data;
+  Plan plan;
+  verify::Guarded workspace;
+
+  OneKernel(const Problem& problem, const Device& device, std::string_view kernel,
+            std::uint64_t seed)
+      : data(problem, device, seed, verify::Fill::hostile),
+        plan(problem, device, {.kernel = kernel}),
+        workspace(device, plan.workspace_bytes(), workspace_alignment, true) {}
+
+  void upload() {
+    data.upload();
+    workspace.upload();
+  }
+  void run(void* stream) const {
+    plan.run(data.on_device(),
+             {.stream = stream, .workspace = {workspace.on_device(), plan.workspace_bytes()}});
+  }
+  std::vector<std::byte> out() const { return data.out().download(); }
+  std::vector<std::byte> lse() const {
+    return data.lse() ? data.lse()->download() : std::vector<std::byte>();
+  }
+
+  // What is wrong with the results and with where they were written, or nothing.
+  std::string fault() const {
+    constexpr std::int64_t most_rows = 4000;
+    const std::string wrong = verify::Reference(data, most_rows, 1).compare(out(), lse()).fault;
+    if (!wrong.empty()) return wrong;
+    const std::string misplaced = verify::misplaced_write(data, out(), lse());
+    if (!misplaced.empty()) return misplaced;
+    if (!workspace.guards_unchanged()) return "it wrote outside its workspace";
+    const std::string input = data.changed_input();
+    return input.empty() ? "" : "it changed its input " + input;
+  }
+};
+
+}  // namespace rapt::test
