@@ -2,8 +2,8 @@
 //
 // A block needs all weights of its 16 queries, and these are few: it sums the slices of their
 // scores and takes the softmax itself, as every other block of the same queries does, rather than
-// wait for a kernel that would do so once. Eight lanes share a query. Each has eight keys side by
-// side and, where there are lanes enough, only some of the slices.
+// wait for a kernel that would do so once. Eight lanes share a query, each with eight keys side by
+// side.
 #pragma once
 
 #include "src/gpu/tiled.hpp"
@@ -11,24 +11,17 @@
 namespace rapt::gpu {
 
 inline constexpr int few_keys = 64;
-inline constexpr int keys_of_lane = 8;
-inline constexpr Index few_slices = 8;  // of a lane: more of them take longer to sum than a launch
-
-// Of the eight lanes of a query, those that have different keys. Others share the slices.
-RAPT_HOST_DEVICE int lanes_of_keys(Index keys) {
-  int lanes = 1;
-  while (lanes < thread_columns && lanes * keys_of_lane < keys) lanes *= 2;
-  return lanes;
-}
+inline constexpr Index few_slices = 8;  // more of them take longer to sum than a launch
 
 template <class Target, class Element>
 struct FewKeysOut {
   using Parameters = ScoreMatrix;
   static constexpr bool follows = true;
   static constexpr int threads = tiled_threads, blocks = 4;
-  static constexpr int rows = small_tiles.rows, keys_each = keys_of_lane;
+  static constexpr int rows = small_tiles.rows, keys_each = few_keys / thread_columns;
   static constexpr int dims = out_tile_dims, dims_each = dims / thread_columns;
   static constexpr int access = static_cast<int>(matrix_access);
+  static constexpr int at_once = 4;          // slices whose loads are in flight together
   static constexpr int half = few_keys / 2;  // of the values: what a thread loads at a time
   static constexpr int weights_stride = tile_stride<few_keys>, values_stride = tile_stride<dims>;
   static constexpr int values_at = tile_bytes<rows, few_keys>;
@@ -103,36 +96,34 @@ struct FewKeysOut {
     const Index query = semantics::smaller(t.first + Place::row(0), t.last);
     const Index position = query + t.sequence.offset;
     const semantics::Range seen = semantics::key_range(call.window, position, t.sequence.kv_len);
-    const int key_lanes = lanes_of_keys(m.chunk), slice_lanes = thread_columns / key_lanes;
-    const int first_slice = Place::column() / key_lanes;
-    const int first_key = Place::column() % key_lanes * keys_each;
-    const Index slice_size = m.rows * m.chunk;
-    const float* scores = m.scores + matrix_row(call, t.sequence, query, t.head) * m.chunk +
-                          first_slice * slice_size + first_key;
+    const int first_key = Place::column() * keys_each;
+    const float* scores =
+        m.scores + matrix_row(call, t.sequence, query, t.head) * m.chunk + first_key;
     RAPT_UNROLL
     for (int j = 0; j < keys_each; ++j) of_keys[j] = 0;
-    RAPT_UNROLL_BY_4
-    for (Index slice = first_slice; slice < m.slices;
-         slice += slice_lanes, scores += slice_lanes * slice_size) {
+    for (Index slice = 0; slice < m.slices; slice += at_once) {
+      Vector<float, access> some[at_once][keys_each / access] = {};
       RAPT_UNROLL
-      for (int j = 0; j < keys_each; j += access) {
-        if (first_key + j >= seen.end) continue;
-        const auto some = Target::load(reinterpret_cast<const Vector<float, access>*>(scores + j));
+      for (int i = 0; i < at_once; ++i, scores += m.rows * m.chunk) {
         RAPT_UNROLL
-        for (int x = 0; x < access; ++x) of_keys[j + x] += some.at[x];
+        for (int j = 0; j < keys_each; j += access) {
+          if (slice + i < m.slices && first_key + j < seen.end)
+            some[i][j / access] =
+                Target::load(reinterpret_cast<const Vector<float, access>*>(scores + j));
+        }
       }
-    }
-    RAPT_UNROLL
-    for (int j = 0; j < keys_each; ++j) {
-      for (int mask = key_lanes; mask < thread_columns; mask *= 2)
-        of_keys[j] += Target::shuffle_xor(of_keys[j], mask);
+      RAPT_UNROLL
+      for (int i = 0; i < at_once; ++i) {
+        RAPT_UNROLL
+        for (int j = 0; j < keys_each; ++j) of_keys[j] += some[i][j / access].at[j % access];
+      }
     }
     RowState state = first_state(call, t.head);
     const float sink = state.reference;
     RAPT_UNROLL
     for (int j = 0; j < keys_each; ++j) {
       const int key = first_key + j;
-      const bool sees = first_slice == 0 && key >= seen.begin && key < seen.end;
+      const bool sees = key >= seen.begin && key < seen.end;
       of_keys[j] = !sees ? minus_infinity
                    : has_scoring(call)
                        ? scored_exponent<Target, Element>(call, t.sequence.index, t.head, query,

@@ -9,10 +9,10 @@ namespace {
 
 using semantics::divided_up;
 
-constexpr Index most_keys = 1024;                     // of a chunk
-constexpr Index least_slice = 64;                     // dims
-constexpr double small_wanted = 4, large_wanted = 2;  // blocks a multiprocessor
-constexpr Index slices_more = 16;  // than fill the chip, at most: each has scores of its own
+constexpr Index most_keys = 1024;    // of a chunk
+constexpr Index least_slice = 64;    // dims
+constexpr double blocks_wanted = 2;  // a multiprocessor
+constexpr Index slices_more = 16;    // than fill the chip, at most: each has scores of its own
 
 double query_tiles(const Problem& p, Index rows) {
   return double(divided_up(p.q_len, rows)) * double(p.heads) * double(p.batch);
@@ -26,8 +26,7 @@ double out_blocks(const Problem& p, Index rows) {
 Index slices_for(const Problem& p, const Device& device, Index rows) {
   const double blocks =
       query_tiles(p, rows) * double(divided_up(std::min(p.kv_len, most_keys), rows));
-  const double each = rows == small_tiles.rows ? small_wanted : large_wanted;
-  const double wanted = each * device.threads / std::max(blocks, 1.0);
+  const double wanted = blocks_wanted * device.threads / std::max(blocks, 1.0);
   return std::clamp<Index>(static_cast<Index>(wanted), 1, divided_up(p.qk_dim, least_slice));
 }
 
@@ -40,7 +39,7 @@ TiledTiles tiles_of(const Task& task, const MatrixShape& shape) {
   const Index rows = task.config.at("tile");
   // Not where bits must not depend on the batch: it may have sequences with more keys.
   const bool few = rows == small_tiles.rows && !p.batch_invariant && p.kv_len <= few_keys &&
-                   shape.slices * lanes_of_keys(p.kv_len) <= few_slices * thread_columns;
+                   shape.slices <= few_slices;
   return {rows, few};
 }
 

@@ -1,0 +1,266 @@
+// A warpgroup that computes: 64 rows of queries, step after step.
+//
+//   S = Q Kᵀ                tensor cores, of this step
+//   O = O + P V             tensor cores, of the step before
+//   P = softmax of S        while P V still runs
+//   O = O · factor          if references moved
+//
+// Steps run on from one work into the next: while the last P V of a work runs, the first scores of
+// the next are computed already.
+#pragma once
+
+#include "src/cuda/flash_wgmma/epilogue.cuh"
+#include "src/cuda/flash_wgmma/scoring.cuh"
+#include "src/cuda/ptx/wgmma.cuh"
+
+namespace rapt::cuda::flash_wgmma {
+
+template <TileConfig config, class Element>
+class Consumer {
+ public:
+  RAPT_DEVICE Consumer(const Parameters& p, Shared<config>& shared, int group)
+      : p_(p), shared_(shared), group_(group) {}
+
+  RAPT_DEVICE void run() {
+    if (!begin_work()) return;
+    if (config.turns && group_ == config.warpgroups - 1) pass_turn();
+
+    Scores scores;
+    Weights weights;
+    Output out;
+    float factor[2], moved_by[2];
+    Rows rows = empty_rows();
+    pass_over();
+    wait_for_keys();
+    issue_scores(scores);
+    ptx::wait<0>();
+    ptx::changed(scores);
+    free_keys();
+    score_and_hide(scores);
+    move_references<Element>(scores, scale(), rows, moved_by);
+    weigh(scores, scale(), rows);
+    pack(scores, weights);
+    free_values_passed_over();
+
+    bool begun = false;  // O holds something of the work
+    for (;;) {
+      // S is of this step, P and then O of the one before, which may have ended its work.
+      const bool ended = tile_ == first_tile_;
+      ++step_;
+      int value_step = step_ - 1;
+      if (ended) {
+        finish_rows(p_, assignment(0), group_, row(), rows, factor);
+        if (!begin_work()) break;
+        rows = empty_rows();
+        pass_over();
+      } else {
+        --tile_;
+      }
+      wait_for_keys();
+      if (config.turns) take_turn();
+      issue_scores(scores);
+      wait_for_values(value_step);
+      issue_output(weights, value_step, out, begun);
+      if (config.turns) pass_turn();
+      ptx::wait<1>();
+      ptx::changed(scores);
+      free_keys();
+      score_and_hide(scores);
+      const bool moved = move_references<Element>(scores, scale(), rows, moved_by);
+      weigh(scores, scale(), rows);
+      ptx::changed(scores);
+      // Both ways begin with the same wait, but it must not come before the branch: ptxas lets
+      // waits climb to the top of their block, and softmax would come after P V.
+      if (ended) {
+        wait_for_output(value_step, out);
+        free_values_passed_over();
+        store_output<Element>(p_, assignment(1), group_, row(), out, factor);
+      } else {
+        wait_for_output(value_step, out);
+        if (moved) rescale(out, moved_by);
+      }
+      begun = !ended;
+      pack(scores, weights);
+    }
+    wait_for_values(step_ - 1);
+    issue_output(weights, step_ - 1, out, begun);
+    ptx::wait<0>();
+    ptx::changed(out);
+    store_output<Element>(p_, assignment(1), group_, row(), out, factor);
+  }
+
+ private:
+  // Under a causal mask the last keys of a tile of queries are seen by its last warpgroup only.
+  // Whether they can fill a tile of keys, which the others then pass over.
+  static constexpr bool passes_over = config.keys <= warpgroup_rows * (config.warpgroups - 1);
+
+  using Scores = float[config.keys / 8][4];       // S (64, keys)
+  using Weights = uint32_t[config.keys / 16][4];  // P (64, keys)
+  using Output = float[config.v_dim / 8][4];      // O (64, v_dim)
+
+  // The thread's first row in the warpgroup; the other one is 8 further down.
+  RAPT_DEVICE static int row() { return Target::wave() % 4 * 16 + Target::lane() / 4; }
+
+  // Named barrier 0 is that of the whole block.
+  RAPT_DEVICE void take_turn() const { ptx::named_wait(1 + group_, 2 * warpgroup_threads); }
+  RAPT_DEVICE void pass_turn() const {
+    const int next = group_ + 1 < config.warpgroups ? group_ + 1 : 0;
+    ptx::named_arrive(1 + next, 2 * warpgroup_threads);
+  }
+
+  // Of the work last begun, or of one `before` it.
+  RAPT_DEVICE const Assignment& assignment(int before) const {
+    return shared_.assignments[(work_ - before) % assignment_slots];
+  }
+
+  // Waits for the next work and its queries; false if there is none.
+  RAPT_DEVICE bool begin_work() {
+    ++work_;
+    const Slot<config.query_buffers> slot(work_);
+    shared_.queries_full[slot.at].wait(slot.parity);
+    const Assignment& next = assignment(0);
+    if (uniform(next.left) == 0) return false;
+    passed_over_ = passes_over ? uniform(next.of[group_].passed_over) : 0;
+    tile_ = uniform(next.tile) - passed_over_;
+    first_tile_ = uniform(next.first_tile);
+    whole_begin_ = uniform(next.of[group_].whole_begin);
+    whole_end_ = uniform(next.of[group_].whole_end);
+    return true;
+  }
+
+  // A work's first tile of keys may be one that other warpgroups see, but not this one. Its values
+  // come after those of the step before.
+  RAPT_DEVICE void pass_over() {
+    if (passed_over_ != 0) {
+      wait_for_keys();
+      if (config.turns) {
+        take_turn();
+        pass_turn();
+      }
+      if (Target::lane() == 0) shared_.keys_free[step_ % config.stages].arrive();
+    }
+    step_ += passed_over_;
+  }
+  RAPT_DEVICE void free_values_passed_over() const {
+    if (passed_over_ == 0) return;
+    wait_for_values(step_ - 1);
+    free_values(step_ - 1);
+  }
+
+  // From scores, or from dot products, to exponents.
+  RAPT_DEVICE float scale() const { return config.scoring ? 1.0f : p_.scale; }
+
+  // A number that is the same in all lanes, in a way that lets the compiler know.
+  RAPT_DEVICE static int uniform(int number) {
+    return static_cast<int>(__reduce_or_sync(Target::all_lanes, static_cast<unsigned>(number)));
+  }
+
+  RAPT_DEVICE void wait_for_keys() const {
+    const Slot<config.stages> slot(step_);
+    shared_.keys_full[slot.at].wait(slot.parity);
+  }
+  RAPT_DEVICE void wait_for_values(int step) const {
+    const Slot<config.stages> slot(step);
+    shared_.values_full[slot.at].wait(slot.parity);
+  }
+
+  RAPT_DEVICE void issue_scores(Scores& scores) const {
+    const auto queries =
+        ptx::Matrix::by_rows(shared_.queries[work_ % config.query_buffers][group_]);
+    const auto keys = ptx::Matrix::by_rows(shared_.keys[step_ % config.stages]);
+    ptx::fence();
+    RAPT_UNROLL
+    for (int column = 0; column < config.qk_dim; column += 16) {
+      const int panel = column / panel_columns, within = column % panel_columns * 2;
+      ptx::Product<Element, config.keys>::multiply(
+          scores, queries.moved(panel * warpgroup_rows * panel_row_bytes + within),
+          keys.moved(panel * config.keys * panel_row_bytes + within), column > 0);
+    }
+    ptx::commit();
+  }
+
+  RAPT_DEVICE void issue_output(const Weights& weights, int step, Output& out, bool add) const {
+    const auto values = ptx::Matrix::by_columns(shared_.values[step % config.stages],
+                                                config.keys * panel_row_bytes);
+    ptx::fence();
+    RAPT_UNROLL
+    for (int i = 0; i < config.keys / 16; ++i) {
+      ptx::Product<Element, config.v_dim>::multiply(
+          out, weights[i], values.moved(i * 16 * panel_row_bytes), i > 0 || add);
+    }
+    ptx::commit();
+  }
+
+  RAPT_DEVICE void free_keys() const {
+    if (Target::lane() != 0) return;
+    shared_.keys_free[step_ % config.stages].arrive();
+    if (tile_ == first_tile_) shared_.queries_free[work_ % config.query_buffers].arrive();
+  }
+
+  RAPT_DEVICE void free_values(int step) const {
+    if (Target::lane() == 0) shared_.values_free[step % config.stages].arrive();
+  }
+
+  RAPT_DEVICE void wait_for_output(int step, Output& out) const {
+    ptx::wait<0>();
+    ptx::changed(out);
+    free_values(step);
+  }
+
+  // Scores of pairs outside the window become −∞.
+  RAPT_DEVICE void score_and_hide(Scores& scores) const {
+    const Assignment& work = assignment(0);
+    const int first_key = tile_ * config.keys + Target::lane() % 4 * 2;
+    if constexpr (config.scoring) score<Element>(p_, work, group_, row(), first_key, scores);
+    if (tile_ >= whole_begin_ && tile_ < whole_end_) return;
+    RAPT_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int query =
+          group_ * p_.schedule.queries + p_.schedule.packed.quotient(row() + 8 * half);
+      const semantics::Range seen =
+          semantics::key_range(p_.call.window, work.position + query, work.kv_len);
+      RAPT_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        // A bit for each of the thread's columns, 8 apart.
+        const uint32_t visible = bits_below(static_cast<int>(seen.end) - first_key - i) &
+                                 ~bits_below(static_cast<int>(seen.begin) - first_key - i);
+        RAPT_UNROLL
+        for (int j = 0; j < config.keys / 8; ++j)
+          if (!(visible >> j & 1)) scores[j][2 * half + i] = gpu::minus_infinity;
+      }
+    }
+  }
+  RAPT_DEVICE static uint32_t bits_below(int column) {
+    const int count = (column + 7) / 8;
+    return column <= 0 ? 0 : count >= 32 ? 0xffffffff : (uint32_t{1} << count) - 1;
+  }
+
+  RAPT_DEVICE static void rescale(Output& out, const float (&factor)[2]) {
+    RAPT_UNROLL
+    for (int j = 0; j < config.v_dim / 8; ++j) {
+      RAPT_UNROLL
+      for (int i = 0; i < 4; ++i) out[j][i] *= factor[i / 2];
+    }
+  }
+
+  RAPT_DEVICE static void pack(const Scores& scores, Weights& weights) {
+    RAPT_UNROLL
+    for (int j = 0; j < config.keys / 8; ++j) {
+      RAPT_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        weights[j / 2][j % 2 * 2 + half] =
+            packed<Element>(scores[j][2 * half], scores[j][2 * half + 1]);
+      }
+    }
+  }
+
+  const Parameters& p_;
+  Shared<config>& shared_;
+  int group_;
+  int work_ = -1, step_ = 0;             // counted from 0 on, which tells their buffers
+  int tile_ = 0, first_tile_ = 0;        // of keys: where the work is, and where it ends
+  int passed_over_ = 0;                  // tiles, 0 or 1, before the work's first step
+  int whole_begin_ = 0, whole_end_ = 0;  // tiles that all of the warpgroup's rows see whole
+};
+
+}  // namespace rapt::cuda::flash_wgmma

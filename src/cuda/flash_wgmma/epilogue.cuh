@@ -1,0 +1,82 @@
+// From sums in registers to rows in memory.
+#pragma once
+
+#include "src/cuda/flash_wgmma/softmax.cuh"
+#include "src/cuda/flash_wgmma/work.cuh"
+
+namespace rapt::cuda::flash_wgmma {
+
+// As many of four elements as there is room for in a row.
+template <class Element>
+RAPT_DEVICE void store_four(Element* to, uint2 four, int room) {
+  if (room >= 4) {
+    *reinterpret_cast<uint2*>(to) = four;
+    return;
+  }
+  const uint32_t words[2] = {four.x, four.y};
+  RAPT_UNROLL
+  for (int i = 0; i < 3; ++i)
+    if (i < room) to[i].bits = static_cast<uint16_t>(words[i / 2] >> i % 2 * 16);
+}
+
+// The whole of a thread's two rows, `row` of the warpgroup and the one 8 further down, times
+// `factor`. A thread has two columns in eight; after an exchange with its neighbour, four in
+// sixteen.
+template <class Element, int n>
+RAPT_DEVICE void store_output(const Parameters& p, const Assignment& assignment, int group, int row,
+                              const float (&out)[n][4], const float (&factor)[2]) {
+  static_assert(n % 2 == 0);
+  const bool odd = Target::lane() % 2 != 0;
+  const int column = Target::lane() % 4 / 2 * 4 + (odd ? 8 : 0);
+  const int room = static_cast<int>(p.call.v_dim) - column;
+  RAPT_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const RowPlace at = row_place(p, assignment, group, row + 8 * half);
+    Element* to = static_cast<Element*>(p.call.out) +
+                  semantics::row_offset(p.call.out_stride, at.place, at.head) + column;
+    RAPT_UNROLL
+    for (int j = 0; j < n; j += 2) {
+      uint32_t words[2];
+      RAPT_UNROLL
+      for (int i = 0; i < 2; ++i)
+        words[i] = packed<Element>(out[j + i][2 * half] * factor[half],
+                                   out[j + i][2 * half + 1] * factor[half]);
+      const uint32_t got = Target::shuffle_xor(odd ? words[0] : words[1], 1);
+      const uint2 four = odd ? make_uint2(got, words[1]) : make_uint2(words[0], got);
+      if (!at.exists) continue;
+      store_four(to + 8 * j, four, room - 8 * j);
+    }
+  }
+}
+
+RAPT_DEVICE void add_sink(gpu::RowState& state, float sink) {
+  if (sink == gpu::minus_infinity) return;
+  const float seen = state.sum > 0 ? state.reference : gpu::minus_infinity;
+  const float reference = fmaxf(seen, sink);
+  state = {reference, state.sum * Target::exp2(seen - reference) + Target::exp2(sink - reference)};
+}
+
+// Sums of whole rows: their logarithms go to memory, `factor` gets what to multiply the output by.
+// A sink comes in last, so that weights are never small beside it alone.
+RAPT_DEVICE void finish_rows(const Parameters& p, const Assignment& assignment, int group, int row,
+                             const Rows& rows, float (&factor)[2]) {
+  RAPT_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    gpu::RowState state = {rows.reference[half], gpu::sum_over<Target, 4>(rows.sum[half])};
+    factor[half] = state.sum > 0 ? __fdividef(1, state.sum) : 0;
+    if (!p.call.lse && !p.call.sinks) continue;
+    const RowPlace at = row_place(p, assignment, group, row + 8 * half);
+    if (!at.exists) continue;
+    if (p.call.sinks) {
+      const float before = state.sum;
+      add_sink(state, p.call.sinks[at.head] * gpu::log2_e);
+      if (before > 0)
+        factor[half] = Target::exp2(rows.reference[half] - state.reference) / state.sum;
+    }
+    if (p.call.lse && Target::lane() % 4 == 0)
+      p.call.lse[semantics::lse_offset(p.call, at.place, at.head)] =
+          gpu::natural_log_sum<Target>(state);
+  }
+}
+
+}  // namespace rapt::cuda::flash_wgmma

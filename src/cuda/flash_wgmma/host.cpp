@@ -1,0 +1,281 @@
+// cuda.flash_wgmma as the registry knows it: what it takes, how long it should take, and how a call
+// becomes tensor maps and a schedule.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+
+#include "src/core/call.hpp"
+#include "src/core/text.hpp"
+#include "src/cuda/check.hpp"
+#include "src/cuda/flash_wgmma/launch.hpp"
+#include "src/cuda/flash_wgmma/tensor_map.hpp"
+#include "src/cuda/kernels.hpp"
+#include "src/gpu/scoring.hpp"
+#include "src/portable/common.hpp"
+
+namespace rapt {
+namespace cuda::flash_wgmma {
+
+// In the .cu files.
+extern template void launch<tiles_64>(const Parameters&, int, gpu::Where);
+extern template void launch<tiles_64_short>(const Parameters&, int, gpu::Where);
+extern template void launch<tiles_96>(const Parameters&, int, gpu::Where);
+extern template void launch<tiles_128>(const Parameters&, int, gpu::Where);
+extern template void launch<tiles_192_128>(const Parameters&, int, gpu::Where);
+extern template void launch<tiles_192>(const Parameters&, int, gpu::Where);
+extern template void launch<tiles_256>(const Parameters&, int, gpu::Where);
+extern template void launch<with_scoring(tiles_64_short)>(const Parameters&, int, gpu::Where);
+extern template void launch<with_scoring(tiles_96)>(const Parameters&, int, gpu::Where);
+extern template void launch<with_scoring(tiles_128)>(const Parameters&, int, gpu::Where);
+extern template void launch<with_scoring(tiles_192_128)>(const Parameters&, int, gpu::Where);
+extern template void launch<with_scoring(tiles_192)>(const Parameters&, int, gpu::Where);
+extern template void launch<with_scoring(tiles_256)>(const Parameters&, int, gpu::Where);
+
+namespace {
+
+using gpu::Index;
+
+constexpr Index most_dim = 256, most_length = Index{1} << 30;
+constexpr int rows_of_warpgroup = 64;
+
+bool has_scoring(const Problem& p) {
+  return p.bias.present() || p.mask.present() || p.alibi || p.softcap > 0;
+}
+
+// Whether tiles of queries see different numbers of keys.
+bool is_uneven(const Problem& p) {
+  return p.window.left || p.window.right || p.varlen || p.lengths;
+}
+
+// The least tiles that hold the head dims. What does not depend on the batch keeps a row's bits.
+template <class Function>
+auto with_tiles(const Problem& p, Function function) {
+  const Index dim = std::max(p.qk_dim, p.v_dim);
+  if (has_scoring(p)) {
+    if (dim <= 64) return function.template operator()<with_scoring(tiles_64_short)>();
+    if (dim <= 96) return function.template operator()<with_scoring(tiles_96)>();
+    if (dim <= 128) return function.template operator()<with_scoring(tiles_128)>();
+    if (p.qk_dim <= 192 && p.v_dim <= 128)
+      return function.template operator()<with_scoring(tiles_192_128)>();
+    if (dim <= 192) return function.template operator()<with_scoring(tiles_192)>();
+    return function.template operator()<with_scoring(tiles_256)>();
+  }
+  if (dim <= 64 && is_uneven(p) && p.q_len <= 1024)
+    return function.template operator()<tiles_64_short>();
+  if (dim <= 64) return function.template operator()<tiles_64>();
+  if (dim <= 96) return function.template operator()<tiles_96>();
+  if (dim <= 128) return function.template operator()<tiles_128>();
+  if (p.qk_dim <= 192 && p.v_dim <= 128) return function.template operator()<tiles_192_128>();
+  if (dim <= 192) return function.template operator()<tiles_192>();
+  return function.template operator()<tiles_256>();
+}
+
+TileConfig tiles_of(const Problem& p) {
+  return with_tiles(p, []<TileConfig config>() { return config; });
+}
+
+// Query heads of a group that share a tile, where that leaves fewer rows empty: 1 or all of them.
+int packed_heads(const Problem& p, const TileConfig& tiles) {
+  const Index group = p.heads / p.kv_heads;
+  if (group == 1 || group > rows_of_warpgroup) return 1;
+  const auto filled = [&](Index packed) {
+    const Index queries = tiles.warpgroups * (rows_of_warpgroup / packed);
+    return double(p.q_len * packed) / double(semantics::rounded_up(p.q_len, queries) / queries *
+                                             tiles.warpgroups * rows_of_warpgroup);
+  };
+  return filled(1) < 0.9 * filled(group) ? static_cast<int>(group) : 1;
+}
+
+struct Works {
+  int packed;
+  Index queries, tiles, heads, pairs;  // queries of a warpgroup; tiles of a head; heads, in all too
+  double count() const { return double(tiles) * double(pairs); }
+};
+Works works_of(const Problem& p, const TileConfig& tiles) {
+  Works works;
+  works.packed = packed_heads(p, tiles);
+  works.queries = rows_of_warpgroup / works.packed;
+  works.tiles = semantics::divided_up(p.q_len, works.queries * tiles.warpgroups);
+  works.heads = p.heads / works.packed;
+  works.pairs = works.heads * p.batch;
+  return works;
+}
+
+// Whether blocks ask for their next work: where some take longer than others.
+bool counts(const Problem& p) { return is_uneven(p); }
+
+Schedule schedule_of(const Problem& p, const TileConfig& tiles, const Device& device) {
+  const Works works = works_of(p, tiles);
+  const Index sharing = works.heads / p.kv_heads;
+  const double kv_bytes = 2.0 * double(p.kv_len) * double(p.qk_dim + p.v_dim);
+  const double cached = std::floor(device.nominal.cache_bytes / 2 / std::max(kv_bytes, 1.0));
+  const Index section =
+      is_uneven(p) ? std::clamp<Index>(static_cast<Index>(cached) * sharing, 1, works.pairs)
+                   : std::min(sharing, works.pairs);
+  const Index sections = semantics::divided_up(works.pairs, section);
+  return {
+      .packed = gpu::divisor(works.packed),
+      .heads = gpu::divisor(works.heads),
+      .sharing = gpu::divisor(sharing),
+      .section = gpu::divisor(section),
+      .last_section = gpu::divisor(works.pairs - (sections - 1) * section),
+      .section_works = gpu::divisor(section * works.tiles),
+      .sections = static_cast<int>(sections),
+      .tiles = static_cast<int>(works.tiles),
+      .queries = static_cast<int>(works.queries),
+      .works = static_cast<int>(works.count()),
+  };
+}
+
+CUtensorMap map_of_queries(const semantics::Call& call, DType dtype, const Schedule& schedule) {
+  const Index packed = schedule.packed.value;
+  return tensor_map<5>({
+      .data = call.q,
+      .dtype = dtype,
+      .size = {call.qk_dim, packed, call.q_starts ? call.total_q : call.q_len, schedule.heads.value,
+               call.q_starts ? 1 : call.batch},
+      .stride = {call.q_stride[2], call.q_stride[1], call.q_stride[2] * packed, call.q_stride[0]},
+      .box = {64, packed, schedule.queries, 1, 1},
+  });
+}
+
+// Of keys or values. Where there are none, of anything: nobody sees it.
+CUtensorMap map_of_keys(const semantics::Call& call, DType dtype, const void* data, Index dim,
+                        const Index (&stride)[3], int rows) {
+  const Index length = call.page_table  ? call.page_size
+                       : call.kv_starts ? call.total_kv
+                                        : call.kv_len;
+  const Index outer = call.page_table ? call.page_count : call.kv_starts ? 1 : call.batch;
+  if (length == 0 || outer == 0)
+    return tensor_map<4>({call.q, dtype, {1, 1, 1, 1}, {0, 0, 0}, {64, rows, 1, 1}});
+  return tensor_map<4>({
+      .data = data,
+      .dtype = dtype,
+      .size = {dim, length, call.kv_heads, outer},
+      .stride = {stride[1], stride[2], stride[0]},
+      .box = {64, rows, 1, 1},
+  });
+}
+
+// Whether the biases of two keys, the first of an even number, lie together and aligned.
+bool bias_in_pairs(const semantics::Call& call) {
+  const std::uintptr_t pair_bytes = call.bias_is_f32 ? 8 : 4;
+  const auto even = [](Index stride) { return stride % 2 == 0; };
+  return call.bias && call.bias_stride[3] == 1 &&
+         std::all_of(call.bias_stride, call.bias_stride + 3, even) &&
+         reinterpret_cast<std::uintptr_t>(call.bias) % pair_bytes == 0;
+}
+
+// Axes that are stepped along must have a stride that the copy engine takes.
+bool has_unmapped_stride(const Problem::Strides& stride, Index outer, Index rows, Index heads) {
+  if (outer == 0 || rows == 0 || heads == 0) return false;
+  const auto bad = [](Index step, Index count) {
+    return count > 1 && (step <= 0 || step >= Index{1} << 39);
+  };
+  return bad(stride[0], outer) || bad(stride[1], rows) || bad(stride[2], heads);
+}
+
+Support supports(const Problem& p, const Device& device) {
+  if (!device.has("sm_90"))
+    return Support::no(text("it needs a Hopper GPU, sm_90; this is ", device.features));
+  if (p.dtype == DType::f32) return Support::no("it takes f16 and bf16; this problem is f32");
+  if (std::max(p.qk_dim, p.v_dim) > most_dim) return gpu::refuse_dim(p, most_dim);
+  if (p.qk_dim == 0 || p.v_dim == 0) return Support::no("it takes head dims of 1 or more");
+  if (p.alignment < 16)
+    return Support::no(
+        text("it needs q, k, v and out aligned to 16 bytes; this problem has align", p.alignment));
+  const Index batch = p.varlen ? 1 : p.batch, pages_or_batch = p.paged() ? 2 : batch;
+  const Index kv_rows = p.paged() ? p.page_size : p.kv_len;
+  if (has_unmapped_stride(p.q, batch, p.q_len, p.heads) ||
+      has_unmapped_stride(p.k, pages_or_batch, kv_rows, p.kv_heads) ||
+      has_unmapped_stride(p.v, pages_or_batch, kv_rows, p.kv_heads))
+    return Support::no("it takes no broadcast q, k or v: copy them out");
+  if (std::max({p.q_len, p.kv_len, p.total_q, p.total_kv}) > most_length)
+    return Support::no(text("it takes lengths up to ", most_length));
+  if (p.offset && (*p.offset > most_length || *p.offset < -most_length))
+    return Support::no(
+        text("it takes offsets up to ", most_length, "; this problem has ", *p.offset));
+  return gpu::blocks_fit(works_of(p, tiles_of(p)).count(), device);
+}
+
+// Whole tiles of queries and keys in rounds of blocks, and some time between two works.
+Estimate estimate(const Task& task) {
+  const Problem& p = task.problem;
+  const TileConfig tiles = tiles_of(p);
+  const Works works = works_of(p, tiles);
+  const double blocks = std::max(1.0, std::min(works.count(), double(task.device.threads)));
+  const double rows = double(std::max<Index>(p.total_q, 1)) * double(p.heads);
+  const double keys = p.flops() / (2.0 * double(p.qk_dim + p.v_dim) * rows);  // that a row sees
+  const double steps = (is_uneven(p) ? keys + (tiles.keys + double(works.queries)) / 2
+                                     : double(semantics::rounded_up(p.kv_len, tiles.keys))) /
+                       tiles.keys;
+  const double step_flops =
+      2.0 * (tiles.qk_dim + tiles.v_dim) * tiles.keys * tiles.warpgroups * rows_of_warpgroup;
+  const double busy = tiles.v_dim <= 64 ? 0.52 : tiles.v_dim <= 128 ? 0.67 : 0.77;
+  const double rate = busy * task.device.nominal.matrix_flops / task.device.threads;
+  const bool small_pages = p.paged() && p.page_size < tiles.keys;
+  const double slowdown = (has_scoring(p) ? 1.5 : 1.0) * (small_pages ? 1.5 : 1.0);
+  constexpr double between_works = 1.5e-6;
+  const double expected = p.varlen ? works.count() * double(p.total_q) /
+                                         std::max(1.0, double(p.q_len) * double(p.batch))
+                                   : works.count();
+  const double rounds =
+      is_uneven(p) ? std::max(1.0, expected / blocks) : std::ceil(works.count() / blocks);
+  const double seconds = rounds * (slowdown * steps * step_flops / rate + between_works);
+  const double bandwidth = (small_pages ? 0.7 : 0.85) * task.device.nominal.read_bandwidth;
+  return estimate_from(seconds, 1, p.bytes(), bandwidth, (counts(p) ? 2 : 1) * gpu::launch_seconds);
+}
+
+std::size_t workspace(const Task& task) { return counts(task.problem) ? sizeof(int) : 0; }
+
+void run(const Task& task, const Arguments& arguments, const Launch& launch_arguments) {
+  const Problem& p = task.problem;
+  if (p.total_q == 0 || p.q_len == 0 || p.batch == 0) return;
+  const gpu::Where where = gpu::where(task, launch_arguments);
+  with_tiles(p, [&]<TileConfig tiles>() {
+    const semantics::Call call = make_call(p, arguments);
+    const Schedule schedule = schedule_of(p, tiles, task.device);
+    const int box_keys =
+        p.paged() ? static_cast<int>(std::gcd(p.page_size, Index{tiles.keys})) : tiles.keys;
+    int* counter = nullptr;
+    if (counts(p)) {
+      const UseDevice current(where.device);
+      counter = reinterpret_cast<int*>(launch_arguments.workspace.data());
+      require(cudaMemsetAsync(counter, 0, sizeof(int), static_cast<cudaStream_t>(where.stream)),
+              "clear a counter");
+    }
+    const Parameters parameters = {
+        .call = call,
+        .schedule = schedule,
+        .scale = call.scale * gpu::log2_e,
+        .counter = counter,
+        .dtype = p.dtype,
+        .bias_in_pairs = bias_in_pairs(call),
+        .page_size = gpu::divisor(std::max<Index>(p.page_size, 1)),
+        .box_keys = box_keys,
+        .queries = map_of_queries(call, p.dtype, schedule),
+        .keys = map_of_keys(call, p.dtype, call.k, call.qk_dim, call.k_stride, box_keys),
+        .values = map_of_keys(call, p.dtype, call.v, call.v_dim, call.v_stride, box_keys),
+    };
+    const int blocks = std::min(schedule.works, task.device.threads);
+    launch<tiles>(parameters, blocks, where);
+  });
+}
+
+}  // namespace
+}  // namespace cuda::flash_wgmma
+
+const Kernel cuda_flash_wgmma = {
+    .name = "cuda.flash_wgmma",
+    .summary = "Hopper: a warp loads through the copy engine, warpgroups multiply on tensor cores",
+    .backend = Backend::cuda,
+    .by_name_only = false,
+    .supports = cuda::flash_wgmma::supports,
+    .configs = one_empty_config,
+    .estimate = cuda::flash_wgmma::estimate,
+    .workspace = cuda::flash_wgmma::workspace,
+    .run = cuda::flash_wgmma::run,
+};
+
+}  // namespace rapt

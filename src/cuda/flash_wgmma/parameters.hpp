@@ -1,0 +1,40 @@
+// What a launch of flash_wgmma is given.
+#pragma once
+
+#include <cuda.h>
+
+#include "rapt/rapt.hpp"
+#include "src/gpu/divisor.hpp"
+#include "src/semantics/call.hpp"
+
+namespace rapt::cuda::flash_wgmma {
+
+// Works, the tiles of queries, in the order they are begun. Heads go in sections whose keys and
+// values stay in the L2 cache together; within a section the last queries come first, which take
+// longest under a causal mask.
+struct Schedule {
+  gpu::Divisor packed;                 // query heads that share a tile: its rows are (query, head)
+  gpu::Divisor heads;                  // or groups of packed heads
+  gpu::Divisor sharing;                // heads, or groups of them, that share a kv head
+  gpu::Divisor section, last_section;  // heads of all sequences in a section
+  gpu::Divisor section_works;          // in all sections but the last
+  int sections;
+  int tiles;    // of queries, of one head and sequence
+  int queries;  // of a warpgroup
+  int works;
+};
+
+struct Parameters {
+  semantics::Call call;
+  Schedule schedule;
+  float scale;  // from dot products to exponents of 2
+  int*
+      counter;  // 0 before the launch: works begun by blocks that came to ask. Null: works are even
+  DType dtype;
+  bool bias_in_pairs;  // those of two keys can be read at once
+  gpu::Divisor page_size;
+  int box_keys;  // that one load brings: of a page, where there are pages
+  CUtensorMap queries, keys, values;
+};
+
+}  // namespace rapt::cuda::flash_wgmma

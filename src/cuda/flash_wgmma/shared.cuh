@@ -1,0 +1,77 @@
+// Registers and shared memory of a block of flash_wgmma.
+#pragma once
+
+#include "src/cuda/flash_wgmma/tile_config.hpp"
+#include "src/cuda/ptx/barrier.cuh"
+
+namespace rapt::cuda::flash_wgmma {
+
+inline constexpr int warpgroup_threads = 128, warpgroup_rows = 64;
+inline constexpr int panel_columns = 64, panel_row_bytes = 128;
+inline constexpr int most_shared_bytes = 227 << 10;
+
+RAPT_HOST_DEVICE constexpr int panels(int dim) { return (dim + panel_columns - 1) / panel_columns; }
+RAPT_HOST_DEVICE constexpr int tile_bytes(int rows, int dim) {
+  return panels(dim) * rows * panel_row_bytes;
+}
+
+// Registers change hands in eights: a block starts with the same number for every thread, and the
+// warpgroup that loads leaves what it can to those that compute.
+RAPT_HOST_DEVICE constexpr int starting_registers(int warpgroups) {
+  return 65536 / (warpgroups + 1) / warpgroup_threads / 8 * 8;
+}
+RAPT_HOST_DEVICE constexpr int loading_registers(int warpgroups) {
+  return warpgroups == 2 ? 24 : 32;
+}
+RAPT_HOST_DEVICE constexpr int computing_registers(int warpgroups) {
+  return (starting_registers(warpgroups) * (warpgroups + 1) - loading_registers(warpgroups)) /
+         warpgroups / 8 * 8;
+}
+
+// A tile of queries, and the tiles of keys it meets, `tile` down to `first_tile`.
+struct alignas(16) Assignment {
+  int tile, first_tile;
+  int left;      // queries from the first one to the end of the sequence; 0: there is no more work
+  int position;  // of the first query among the keys
+  int head;      // or group of packed heads
+  int row, outer;                           // where the first query lies: its Place
+  int sequence, first;                      // of the first query
+  int kv_len, kv_head, key_row, key_outer;  // where the keys lie
+  int seen_begin, seen_end;                 // keys that some query of the sequence sees
+  // Of a warpgroup: whether it sees nothing of the first tile it comes to, though others do, and
+  // which tiles all its rows see whole.
+  struct {
+    int passed_over, whole_begin, whole_end;
+  } of[3];
+};
+// They are read until the output is stored, when queries of later works are there already.
+inline constexpr int assignment_slots = 8;
+
+// Tiles are (rows, columns) in panels of 64 columns; see ptx::Matrix.
+template <TileConfig config>
+struct Shared {
+  alignas(1024) unsigned char queries[config.query_buffers][config.warpgroups]
+                                     [tile_bytes(warpgroup_rows, config.qk_dim)];
+  alignas(1024) unsigned char keys[config.stages][tile_bytes(config.keys, config.qk_dim)];
+  alignas(1024) unsigned char values[config.stages][tile_bytes(config.keys, config.v_dim)];
+  Assignment assignments[assignment_slots];
+  ptx::Barrier assignment_wanted, assignment_there;  // one phase for each work
+  // A tile is full when it has come, and free when every computing warp is done with it.
+  ptx::Barrier queries_full[config.query_buffers], queries_free[config.query_buffers];
+  ptx::Barrier keys_full[config.stages], keys_free[config.stages];
+  ptx::Barrier values_full[config.stages], values_free[config.stages];
+  ptx::Barrier values_landed;  // but not yet cleared of what nobody may see
+};
+
+// Where the number-th of things that take turns in `count` buffers lies, and the parity of its
+// barriers' phase.
+template <int count>
+struct Slot {
+  int at;
+  uint32_t parity;
+  RAPT_DEVICE explicit Slot(int number)
+      : at(static_cast<int>(static_cast<uint32_t>(number) % count)),
+        parity(static_cast<uint32_t>(number) / count & 1) {}
+};
+
+}  // namespace rapt::cuda::flash_wgmma

@@ -1,0 +1,55 @@
+#include "src/cuda/flash_wgmma/tensor_map.hpp"
+
+#include <algorithm>
+
+#include "src/cuda/check.hpp"
+
+namespace rapt::cuda {
+namespace {
+
+// From the driver that is loaded, so that nothing links to it.
+decltype(&cuTensorMapEncodeTiled) encoder() {
+  static const auto function = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result = {};
+    require(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000,
+                                             cudaEnableDefault, &result),
+            "find cuTensorMapEncodeTiled");
+    if (result != cudaDriverEntryPointSuccess) require(cudaErrorNotSupported, "make tensor maps");
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
+  }();
+  return function;
+}
+
+}  // namespace
+
+template <int axes>
+CUtensorMap tensor_map(const MappedTensor<axes>& tensor) {
+  constexpr cuuint64_t element_bytes = 2, unused_stride = 16;
+  std::array<cuuint64_t, axes> size;
+  std::array<cuuint64_t, axes - 1> stride;
+  std::array<cuuint32_t, axes> box, step;
+  for (int i = 0; i < axes; ++i) {
+    size[i] = static_cast<cuuint64_t>(std::max<std::int64_t>(tensor.size[i], 1));
+    box[i] = static_cast<cuuint32_t>(tensor.box[i]);
+    step[i] = 1;
+    if (i == 0) continue;
+    stride[i - 1] =
+        size[i] > 1 ? static_cast<cuuint64_t>(tensor.stride[i - 1]) * element_bytes : unused_stride;
+  }
+  CUtensorMap map;
+  const CUresult result =
+      encoder()(&map,
+                tensor.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                           : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                axes, const_cast<void*>(tensor.data), size.data(), stride.data(), box.data(),
+                step.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) require(cudaErrorInvalidValue, "make a tensor map");
+  return map;
+}
+
+template CUtensorMap tensor_map<4>(const MappedTensor<4>&);
+template CUtensorMap tensor_map<5>(const MappedTensor<5>&);
+
+}  // namespace rapt::cuda

@@ -1,0 +1,26 @@
+// Tensor maps: how the copy engine sees a tensor of 16-bit elements.
+#pragma once
+
+#include <array>
+
+#include <cuda.h>
+
+#include "rapt/rapt.hpp"
+
+namespace rapt::cuda {
+
+// Axes go from the innermost outwards; the innermost is contiguous. Strides are in elements, of all
+// axes but the innermost, and multiples of 16 bytes where an axis is longer than 1.
+template <int axes>
+struct MappedTensor {
+  const void* data;
+  DType dtype;
+  std::array<std::int64_t, axes> size;
+  std::array<std::int64_t, axes - 1> stride;
+  std::array<std::int64_t, axes> box;  // what one load brings
+};
+
+template <int axes>
+CUtensorMap tensor_map(const MappedTensor<axes>& tensor);
+
+}  // namespace rapt::cuda

@@ -1,0 +1,34 @@
+// How an instantiation of flash_wgmma cuts its work, and which ones there are.
+#pragma once
+
+namespace rapt::cuda::flash_wgmma {
+
+struct TileConfig {
+  int qk_dim, v_dim;      // of a head, at most: multiples of 16 and of 32
+  int warpgroups;         // that compute, each on 64 rows of queries
+  int keys;               // of a tile
+  int stages = 2;         // tiles of keys, and of values, in flight
+  int query_buffers = 1;  // 2: the next queries are there before the last ones are done with
+  bool turns = true;      // warpgroups take turns at the tensor cores
+  bool scoring = false;   // a score is more than a scaled dot product
+};
+
+constexpr TileConfig with_scoring(TileConfig config) {
+  config.scoring = true;
+  return config;
+}
+
+// What did best on an H200, as far as shared memory and registers reach. Heads of 64 leave room for
+// three warpgroups, whose 192 queries are too many for short sequences under a mask.
+// clang-format off
+inline constexpr TileConfig
+    tiles_64       = {.qk_dim =  64, .v_dim =  64, .warpgroups = 3, .keys = 128, .query_buffers = 2},
+    tiles_64_short = {.qk_dim =  64, .v_dim =  64, .warpgroups = 2, .keys = 128, .query_buffers = 2},
+    tiles_96       = {.qk_dim =  96, .v_dim =  96, .warpgroups = 2, .keys = 128, .query_buffers = 2},
+    tiles_128      = {.qk_dim = 128, .v_dim = 128, .warpgroups = 2, .keys = 128, .query_buffers = 2},
+    tiles_192_128  = {.qk_dim = 192, .v_dim = 128, .warpgroups = 2, .keys = 128},
+    tiles_192      = {.qk_dim = 192, .v_dim = 192, .warpgroups = 2, .keys = 112},
+    tiles_256      = {.qk_dim = 256, .v_dim = 256, .warpgroups = 2, .keys =  64};
+// clang-format on
+
+}  // namespace rapt::cuda::flash_wgmma

@@ -1,0 +1,8 @@
+#include "src/cuda/flash_wgmma/launch.cuh"
+
+namespace rapt::cuda::flash_wgmma {
+
+template void launch<tiles_128>(const Parameters&, int, gpu::Where);
+template void launch<with_scoring(tiles_128)>(const Parameters&, int, gpu::Where);
+
+}  // namespace rapt::cuda::flash_wgmma

@@ -1,0 +1,33 @@
+// The copy engine: boxes of a tensor, described by a tensor map, from global to shared memory.
+// What lies outside the tensor arrives as zeros, and counts as bytes all the same.
+#pragma once
+
+#include <cuda.h>
+
+#include "src/cuda/ptx/barrier.cuh"
+
+namespace rapt::cuda::ptx {
+
+RAPT_DEVICE void prefetch_map(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+// Coordinates count elements, innermost axis first. `to` is aligned to 1024 bytes.
+RAPT_DEVICE void load_box(const CUtensorMap& map, void* to, Barrier& barrier, int x, int y, int z,
+                          int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+RAPT_DEVICE void load_box(const CUtensorMap& map, void* to, Barrier& barrier, int x, int y, int z,
+                          int w, int v) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
+      : "memory");
+}
+
+}  // namespace rapt::cuda::ptx

@@ -1,0 +1,61 @@
+// cuda.flash_wgmma where there may be no GPU: what it takes, what it refuses, what it estimates.
+#include <gtest/gtest.h>
+
+#include "src/library/registry.hpp"
+
+namespace rapt::test {
+namespace {
+
+Device imagined_hopper() {
+  Device device;
+  device.backend = Backend::cuda;
+  device.features = "sm_90";
+  device.threads = 132;
+  device.nominal = {
+      .f32_flops = 60e12, .matrix_flops = 1070e12, .read_bandwidth = 4.8e12, .cache_bytes = 60e6};
+  return device;
+}
+
+const Kernel& kernel() { return find_kernel("cuda.flash_wgmma"); }
+
+std::string refusal(const char* problem, const Device& device = imagined_hopper()) {
+  return kernel().supports(Problem::parse(problem), device).refusal;
+}
+
+double seconds(const char* text) {
+  const Problem problem = Problem::parse(text);
+  const Device device = imagined_hopper();
+  const Config config;
+  return kernel().estimate({problem, device, config, nullptr}).seconds;
+}
+
+TEST(FlashWgmma, TakesEveryFeatureInSixteenBits) {
+  for (const char* problem :
+       {"b1 h16 s2048 d64 bf16", "b2 h4/2 q3 kv300 d40/72 f16 causal window64 softcap30 alibi sink",
+        "b3 h8/2 q1 kv700 d128 f16 lengths page16 lse", "b1 h1 s20 d256 bf16 bias:qk mask:k",
+        "b4 h2 s60 d192/128 bf16 causal varlen", "b1 h1 q20 kv0 d64 f16", "b0 h1 s20 d64 f16"}) {
+    EXPECT_EQ(refusal(problem), "") << problem;
+  }
+}
+
+TEST(FlashWgmma, SaysWhatIsInTheWayOfOtherProblems) {
+  Device ampere = imagined_hopper();
+  ampere.features = "sm_80";
+  EXPECT_EQ(refusal("b1 h1 s20 d64 f16", ampere), "it needs a Hopper GPU, sm_90; this is sm_80");
+  EXPECT_EQ(refusal("b1 h1 s20 d64 f32"), "it takes f16 and bf16; this problem is f32");
+  EXPECT_EQ(refusal("b1 h1 s20 d512 f16"), "it takes head dims up to 256; this problem has 512");
+  EXPECT_EQ(refusal("b1 h1 s20 d64 f16 align8"),
+            "it needs q, k, v and out aligned to 16 bytes; this problem has align8");
+  EXPECT_EQ(refusal("b1 h1 s20 d64 f16 offset5000000000"),
+            "it takes offsets up to 1073741824; this problem has 5000000000");
+  EXPECT_EQ(refusal("b2 h4/2 s20 d64 f16 k@0,128,64"),
+            "it takes no broadcast q, k or v: copy them out");
+}
+
+TEST(FlashWgmma, ExpectsAMaskToSaveTimeAndAFewQueriesToLeaveTheChipIdle) {
+  EXPECT_LT(seconds("b1 h16 s16384 d128 bf16 causal"), 0.6 * seconds("b1 h16 s16384 d128 bf16"));
+  EXPECT_GT(seconds("b1 h4 q64 kv16384 d128 bf16"), 0.5 * seconds("b1 h4 q2048 kv16384 d128 bf16"));
+}
+
+}  // namespace
+}  // namespace rapt::test
