@@ -1,10 +1,8 @@
 // Launches portable kernels on NVIDIA GPUs.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-
 #include "src/cuda/check.hpp"
+#include "src/cuda/shared_memory.hpp"
 #include "src/cuda/target.cuh"
 #include "src/gpu/launch.hpp"
 
@@ -26,18 +24,6 @@ constexpr bool follows() {
   return false;
 }
 
-// A kernel gets more than 48 KiB of shared memory only after asking for it, once on each device.
-template <class Kernel>
-void allow_shared_memory(int device) {
-  static std::atomic<std::uint64_t> allowed = 0;  // a bit for each device
-  const std::uint64_t bit = std::uint64_t{1} << (device % 64);
-  if (allowed.load(std::memory_order_relaxed) & bit) return;
-  require(cudaFuncSetAttribute(entry<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               Kernel::shared_bytes),
-          "give a kernel its shared memory");
-  if (device < 64) allowed.fetch_or(bit, std::memory_order_relaxed);
-}
-
 struct Launcher {
   using Target = cuda::Target;
 
@@ -48,7 +34,8 @@ struct Launcher {
     static_assert(Kernel::shared_bytes <= gpu::most_shared_bytes);
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
     const UseDevice current(where.device);
-    if (Kernel::shared_bytes > 48 << 10) allow_shared_memory<Kernel>(where.device);
+    if (Kernel::shared_bytes > 48 << 10)
+      allow_shared_memory<entry<Kernel>>(where.device, Kernel::shared_bytes);
     // A kernel that follows another is brought onto the chip before that one has ended.
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;

@@ -1,31 +1,17 @@
 // What launches flash_wgmma, for the .cu files that compile it.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-
 #include "src/cuda/check.hpp"
 #include "src/cuda/flash_wgmma/kernel.cuh"
 #include "src/cuda/flash_wgmma/launch.hpp"
+#include "src/cuda/shared_memory.hpp"
 
 namespace rapt::cuda::flash_wgmma {
-
-// A kernel gets more than 48 KiB of shared memory only after asking for it, once on each device.
-template <class Kernel>
-void allow_shared_memory(int device) {
-  static std::atomic<std::uint64_t> allowed = 0;  // a bit for each device
-  const std::uint64_t bit = std::uint64_t{1} << (device % 64);
-  if (allowed.load(std::memory_order_relaxed) & bit) return;
-  require(cudaFuncSetAttribute(entry<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               Kernel::shared_bytes),
-          "give a kernel its shared memory");
-  if (device < 64) allowed.fetch_or(bit, std::memory_order_relaxed);
-}
 
 template <class Kernel>
 void launch_kernel(const Parameters& parameters, int blocks, gpu::Where where) {
   const UseDevice current(where.device);
-  allow_shared_memory<Kernel>(where.device);
+  allow_shared_memory<entry<Kernel>>(where.device, Kernel::shared_bytes);
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(Kernel::threads);
