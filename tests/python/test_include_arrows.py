@@ -23,6 +23,7 @@ ARROWS = {
     },
     "src/verify": {"src/library", "src/oracle", "src/core", "src/semantics"},
     "cli": {"src/verify"},
+    "python": set(),
 }
 # Single files that a folder may include besides.
 FILES = {
@@ -43,6 +44,7 @@ THIRD_PARTY = {
     "CLI/": {"src/verify", "cli"},
     "nlohmann/": {"src/verify", "cli"},
     "boost/": {"src/emulator"},
+    "nanobind/": {"python"},
 }
 STANDARD_HEADER = re.compile(r"[a-z_0-9]+|std(def|int)\.h")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
@@ -62,7 +64,7 @@ def faults(path, text):
         return [f"{path}: {folder} is a new folder: give it its arrows in this test"]
     found = []
     for name in INCLUDE.findall(text):
-        if name.startswith(("src/", "cli/", "rapt/")):
+        if name.startswith(("src/", "cli/", "python/", "rapt/")):
             target = "include" if name.startswith("rapt/") else folder_of(name)
             allowed = ARROWS[folder] | {folder}
             if folder not in DEVICE_FOLDERS:
@@ -84,7 +86,7 @@ def faults(path, text):
 
 
 def source_files(source_dir):
-    for top in ["include", "src", "cli"]:
+    for top in ["include", "src", "cli", "python"]:
         for path in sorted((source_dir / top).rglob("*")):
             if path.suffix in SUFFIXES:
                 yield path
@@ -119,6 +121,8 @@ def test_every_include_follows_an_arrow(source_dir):
         ("cli/main.cpp", '#include "src/cpu/device.hpp"'),
         ("cli/main.cpp", '#include "src/core/layout.hpp"'),
         ("cli/main.cpp", '#include "src/library/tuning.hpp"'),
+        ("python/module/module.cpp", '#include "src/core/text.hpp"'),
+        ("src/core/text.cpp", "#include <nanobind/nanobind.h>"),
     ],
 )
 def test_a_forbidden_include_is_caught(path, line):
@@ -139,6 +143,8 @@ def test_a_forbidden_include_is_caught(path, line):
         ("cli/main.cpp", '#include "src/verify/conformance.hpp"'),
         ("cli/main.cpp", '#include "src/core/text.hpp"'),
         ("cli/main.cpp", '#include "src/core/tuning_file.hpp"'),
+        ("python/module/module.cpp", "#include <nanobind/nanobind.h>"),
+        ("python/module/module.cpp", '#include "python/module/request.hpp"'),
     ],
 )
 def test_an_allowed_include_passes(path, line):

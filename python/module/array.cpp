@@ -1,0 +1,285 @@
+#include "python/module/array.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace rapt_python {
+namespace {
+
+using rapt::DType;
+
+template <class... Parts>
+[[noreturn]] void fault(const Parts&... parts) {
+  std::string sentence;
+  ((sentence += parts), ...);
+  throw rapt::Error(rapt::ErrorCode::invalid_argument, sentence);
+}
+
+const dlpack::ExchangeApi* find_exchange(nb::handle type) {
+  if (!nb::hasattr(type, "__dlpack_c_exchange_api__")) return nullptr;
+  const nb::object capsule = type.attr("__dlpack_c_exchange_api__");
+  auto* api = static_cast<const dlpack::ExchangeApi*>(
+      PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+  if (api == nullptr) PyErr_Clear();
+  while (api != nullptr && api->version.major != 1) api = api->older;
+  return api != nullptr && api->borrow != nullptr ? api : nullptr;
+}
+
+Library find_library(nb::handle type) {
+  const nb::str module = nb::borrow<nb::str>(type.attr("__module__"));
+  Library library;
+  library.exchange = find_exchange(type);
+  library.numpy = !library.exchange && std::string_view(module.c_str()) == "numpy";
+  library.gradients = nb::hasattr(type, "requires_grad");
+  if (!library.exchange && !library.numpy)
+    library.adapter = nb::module_::import_("rapt._libraries").attr("adapter")(type);
+  return library;
+}
+
+DType dtype_of(dlpack::DataType type) {
+  if (type.lanes != 1) return DType::none;
+  if (type.code == dlpack::float_ && type.bits == 32) return DType::f32;
+  if (type.code == dlpack::float_ && type.bits == 16) return DType::f16;
+  if (type.code == dlpack::bfloat && type.bits == 16) return DType::bf16;
+  if (type.code == dlpack::int_ && type.bits == 32) return DType::i32;
+  if (type.code == dlpack::bool_ || type.code == dlpack::uint_)
+    return type.bits == 8 ? DType::u8 : DType::none;
+  return DType::none;
+}
+
+std::string text_of(dlpack::DataType type) {
+  const char* kind = type.code == dlpack::int_       ? "int"
+                     : type.code == dlpack::uint_    ? "uint"
+                     : type.code == dlpack::float_   ? "float"
+                     : type.code == dlpack::complex_ ? "complex"
+                                                     : "of type code ";
+  return kind + (type.code <= dlpack::float_ || type.code == dlpack::complex_
+                     ? std::to_string(type.bits)
+                     : std::to_string(type.code));
+}
+
+// rapt has no backward: a result that looks differentiable and is not would be a trap.
+void refuse_gradients(std::string_view name, nb::handle array) {
+  if (!nb::cast<bool>(array.attr("requires_grad"))) return;
+  if (!nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) return;
+  throw rapt::Error(rapt::ErrorCode::unsupported,
+                    std::string(name) +
+                        " requires grad, and rapt has no backward yet; call it under "
+                        "torch.no_grad() or torch.inference_mode(), or pass " +
+                        std::string(name) + ".detach()");
+}
+
+nb::tuple tuple_of(std::span<const std::int64_t> numbers) {
+  nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(numbers.size())));
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(numbers[i]));
+  return nb::borrow<nb::tuple>(tuple);
+}
+
+// NumPy's arrays of ml_dtypes.bfloat16 are not DLPack's; their bits are.
+bool is_numpy_bfloat16(nb::handle array) {
+  return std::string_view(nb::str(array.attr("dtype").attr("name")).c_str()) == "bfloat16";
+}
+
+nb::object capsule_of(nb::handle array, std::int32_t device_type, void* stream) {
+  const bool on_cpu = device_type == dlpack::cpu || device_type == dlpack::cuda_host ||
+                      device_type == dlpack::rocm_host;
+  // DLPack writes CUDA's default stream as 1, ROCm's as 0.
+  const auto address = reinterpret_cast<std::uintptr_t>(stream);
+  const std::uintptr_t none = device_type == dlpack::rocm ? 0 : 1;
+  const nb::object stream_number =
+      on_cpu ? nb::none() : nb::object(nb::int_(address ? address : none));
+  const nb::object method = array.attr("__dlpack__");
+  static auto& version = *new nb::object(nb::make_tuple(1, 0));
+  try {
+    return on_cpu ? method(nb::arg("max_version") = version)
+                  : method(nb::arg("max_version") = version, nb::arg("stream") = stream_number);
+  } catch (nb::python_error& error) {  // a library that does not know versions
+    if (!error.matches(PyExc_TypeError)) throw;
+  }
+  return on_cpu ? method() : method(nb::arg("stream") = stream_number);
+}
+
+}  // namespace
+
+dlpack::DataType data_type(DType dtype) {
+  const auto bits = static_cast<std::uint8_t>(8 * size_in_bytes(dtype));
+  const auto code = dtype == DType::bf16  ? dlpack::bfloat
+                    : dtype == DType::u8  ? dlpack::uint_
+                    : dtype == DType::i32 ? dlpack::int_
+                                          : dlpack::float_;
+  return {code, bits, 1};
+}
+
+const Library& library_of(nb::handle array) {
+  // Types live as long as the process here; a handful at most.
+  static auto& known = *new std::vector<std::pair<nb::object, Library>>;
+  const nb::handle type = array.type();
+  for (const auto& [seen, library] : known) {
+    if (seen.is(type)) return library;
+  }
+  known.reserve(64);
+  if (known.size() == known.capacity()) known.clear();
+  known.emplace_back(nb::borrow(type), find_library(type));
+  return known.back().second;
+}
+
+Array::Array(std::string_view name, nb::handle object, void* stream) {
+  const Library& library = library_of(object);
+  if (library.gradients) refuse_gradients(name, object);
+  if (library.exchange) {
+    if (library.exchange->borrow(object.ptr(), &view_) != 0) throw nb::python_error();
+    dtype_ = dtype_of(view_.dtype);
+  } else {
+    bool bits_only = false;
+    try {
+      const auto device = library.numpy ? dlpack::cpu : device_of(object).type;
+      capsule_ = capsule_of(object, device, stream);
+    } catch (nb::python_error&) {
+      if (!nb::hasattr(object, "__dlpack__")) {
+        fault(
+            name, " is a ", nb::type_name(object.type()).c_str(),
+            "; rapt takes arrays that speak DLPack, such as NumPy's, PyTorch's, JAX's and CuPy's");
+      }
+      if (!library.numpy || !is_numpy_bfloat16(object)) throw;
+      bits_only = true;
+      capsule_ = capsule_of(object.attr("view")("uint16"), dlpack::cpu, nullptr);
+    }
+    if (PyCapsule_IsValid(capsule_.ptr(), "dltensor_versioned")) {
+      const auto* managed = static_cast<dlpack::VersionedTensor*>(
+          PyCapsule_GetPointer(capsule_.ptr(), "dltensor_versioned"));
+      view_ = managed->tensor;
+      read_only_ = (managed->flags & dlpack::read_only) != 0;
+    } else {
+      const auto* managed =
+          static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor"));
+      if (managed == nullptr) throw nb::python_error();
+      view_ = managed->tensor;
+    }
+    dtype_ = bits_only ? DType::bf16 : dtype_of(view_.dtype);
+  }
+  if (dtype_ == DType::none) {
+    fault(name, " is ", text_of(view_.dtype),
+          "; rapt computes in float32, float16 and bfloat16, and takes lengths, starts and page "
+          "tables as int32, masks as bool: convert it first");
+  }
+  if (view_.axes > 4) fault(name, " has ", std::to_string(view_.axes), " axes; 4 are the most");
+}
+
+rapt::Tensor Array::tensor(int first) const {
+  rapt::Tensor tensor{
+      static_cast<std::byte*>(view_.data) + view_.byte_offset, dtype_, {1, 1, 1, 1}, {1, 1, 1, 1}};
+  std::int64_t dense = 1;
+  for (int axis = view_.axes; axis-- > 0;) {
+    const auto at = static_cast<std::size_t>(first + axis);
+    tensor.size[at] = view_.shape[axis];
+    tensor.stride[at] = view_.strides ? view_.strides[axis] : dense;
+    dense *= view_.shape[axis];
+  }
+  return tensor;
+}
+
+dlpack::Device device_of(nb::handle array) {
+  const Library& library = library_of(array);
+  if (library.numpy || (!library.exchange && !nb::hasattr(array, "__dlpack_device__")))
+    return {dlpack::cpu, 0};
+  if (library.exchange) {
+    dlpack::Tensor view;
+    if (library.exchange->borrow(array.ptr(), &view) != 0) throw nb::python_error();
+    return view.device;
+  }
+  const auto pair = nb::cast<nb::tuple>(array.attr("__dlpack_device__")());
+  return {nb::cast<std::int32_t>(nb::int_(pair[0])), nb::cast<std::int32_t>(nb::int_(pair[1]))};
+}
+
+void* current_stream(nb::handle array, dlpack::Device device) {
+  if (rapt_device(device).backend == rapt::Backend::cpu) return nullptr;
+  const Library& library = library_of(array);
+  if (library.exchange) {
+    void* stream = nullptr;
+    if (library.exchange->current_stream(device.type, device.index, &stream) != 0)
+      throw nb::python_error();
+    return stream;
+  }
+  const auto address = nb::cast<std::uintptr_t>(library.adapter.attr("stream")(array));
+  return reinterpret_cast<void*>(address);
+}
+
+const rapt::Device& rapt_device(dlpack::Device device) {
+  static auto& known = *new std::map<std::pair<rapt::Backend, std::int32_t>, rapt::Device>;
+  rapt::Backend backend = rapt::Backend::cpu;
+  switch (device.type) {
+    case dlpack::cpu:
+    case dlpack::cuda_host:
+    case dlpack::rocm_host: device.index = 0; break;
+    case dlpack::cuda:
+    case dlpack::cuda_managed: backend = rapt::Backend::cuda; break;
+    case dlpack::rocm: backend = rapt::Backend::hip; break;
+    default:
+      fault("the arrays lie on a device of DLPack's type ", std::to_string(device.type),
+            "; rapt computes on CPUs, CUDA and ROCm devices: copy them there first");
+  }
+  const auto [at, is_new] = known.try_emplace({backend, device.index});
+  if (is_new) {
+    try {
+      at->second = backend == rapt::Backend::cuda  ? rapt::Device::cuda(device.index)
+                   : backend == rapt::Backend::hip ? rapt::Device::hip(device.index)
+                                                   : rapt::Device::cpu();
+    } catch (...) {
+      known.erase(at);
+      throw;
+    }
+  }
+  return at->second;
+}
+
+nb::object new_array(nb::handle like, dlpack::Device device, std::span<const std::int64_t> shape,
+                     DType dtype) {
+  const Library& library = library_of(like);
+  if (library.exchange) {
+    std::array<std::int64_t, 4> sizes = {};
+    std::copy(shape.begin(), shape.end(), sizes.begin());
+    dlpack::Tensor prototype{
+        nullptr, device, static_cast<std::int32_t>(shape.size()), data_type(dtype), sizes.data(),
+        nullptr, 0};
+    dlpack::VersionedTensor* made = nullptr;
+    std::string message;
+    const auto remember = [](void* context, const char*, const char* text) {
+      *static_cast<std::string*>(context) = text;
+    };
+    if (library.exchange->allocate(&prototype, &made, &message, remember) != 0)
+      throw rapt::Error(rapt::ErrorCode::out_of_memory, message);
+    void* object = nullptr;
+    if (library.exchange->object_from_managed(made, &object) != 0) throw nb::python_error();
+    return nb::steal(static_cast<PyObject*>(object));
+  }
+  const nb::tuple sizes = tuple_of(shape);
+  if (library.numpy) {
+    struct NumPy {
+      nb::object empty, f32, u8;
+    };
+    static auto& numpy = *[] {
+      const nb::module_ module = nb::module_::import_("numpy");
+      const nb::object type = module.attr("dtype");
+      return new NumPy{module.attr("empty"), type("float32"), type("uint8")};
+    }();
+    return numpy.empty(sizes, dtype == DType::f32  ? numpy.f32
+                              : dtype == DType::u8 ? numpy.u8
+                                                   : nb::object(like.attr("dtype")));
+  }
+  const std::string name(rapt::name(dtype));
+  return library.adapter.attr("empty")(like, sizes, name);
+}
+
+nb::object finished(nb::handle like, nb::object array) {
+  const Library& library = library_of(like);
+  return library.adapter.is_valid() && !library.adapter.is_none()
+             ? library.adapter.attr("finished")(like, array)
+             : array;
+}
+
+}  // namespace rapt_python

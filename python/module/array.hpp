@@ -1,0 +1,66 @@
+// Arrays of Python's libraries as rapt's tensors, without copying, and new arrays of the library
+// that the caller uses. Everything here needs the GIL.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "python/module/dlpack.hpp"
+#include "rapt/rapt.hpp"
+
+namespace rapt_python {
+
+namespace nb = nanobind;
+
+// What stands behind a Python type: the exchange API, NumPy, or a library that `rapt._libraries`
+// knows by name.
+struct Library {
+  const dlpack::ExchangeApi* exchange = nullptr;
+  bool numpy = false;
+  bool gradients = false;  // arrays may require grad
+  nb::object adapter;      // of rapt._libraries; None for the two above
+};
+const Library& library_of(nb::handle array);
+
+// A Python array, seen but not owned: the caller keeps the object itself alive.
+class Array {
+ public:
+  // `stream`: where work on a GPU will be done; the library makes the data ready there.
+  Array(std::string_view name, nb::handle object, void* stream);
+
+  int axes() const { return view_.axes; }
+  bool read_only() const { return read_only_; }
+  dlpack::Device device() const { return view_.device; }
+  rapt::DType dtype() const { return dtype_; }
+
+  // The array as four axes, its own from `first` on; the others have size 1.
+  rapt::Tensor tensor(int first) const;
+
+ private:
+  nb::object capsule_;  // where there is no exchange API
+  dlpack::Tensor view_ = {};
+  rapt::DType dtype_ = rapt::DType::none;
+  bool read_only_ = false;
+};
+
+// The device an array lies on, before it is imported.
+dlpack::Device device_of(nb::handle array);
+// The stream that its library would work on now; null is the default one, and that of the CPU.
+void* current_stream(nb::handle array, dlpack::Device device);
+
+// "cpu", "cuda:0": a device of rapt, looked up once.
+const rapt::Device& rapt_device(dlpack::Device device);
+
+dlpack::DataType data_type(rapt::DType dtype);
+
+// A new dense array of the library of `like`, on its device, of f32, u8 or the type of `like`. It
+// is what arrays are made from; what the caller gets is finished(): the same object in most
+// libraries.
+nb::object new_array(nb::handle like, dlpack::Device device, std::span<const std::int64_t> shape,
+                     rapt::DType dtype);
+nb::object finished(nb::handle like, nb::object array);
+
+}  // namespace rapt_python

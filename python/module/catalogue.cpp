@@ -1,0 +1,105 @@
+#include "python/module/catalogue.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/module/request.hpp"
+
+namespace rapt_python {
+namespace {
+
+using nb::literals::operator""_a;
+
+// A candidate with text of its own: a kernel's name is a view in C++.
+struct Candidate {
+  std::string kernel;
+  bool chosen;
+  std::string refusal, config;
+  double seconds;
+  std::string bound;
+  std::size_t workspace_bytes;
+};
+
+std::vector<Candidate> candidates_of(const rapt::Explanation& explanation) {
+  std::vector<Candidate> all;
+  for (const rapt::Candidate& c : explanation.candidates) {
+    all.push_back({std::string(c.kernel), c.chosen, c.refusal, c.config.to_string(), c.seconds,
+                   std::string(c.bound), c.workspace_bytes});
+  }
+  return all;
+}
+
+void define_explain(nb::module_& module) {
+  nb::class_<Candidate>(module, "Candidate")
+      .def_ro("kernel", &Candidate::kernel)
+      .def_ro("chosen", &Candidate::chosen)
+      .def_ro("refusal", &Candidate::refusal)
+      .def_ro("config", &Candidate::config)
+      .def_ro("seconds", &Candidate::seconds)
+      .def_ro("bound", &Candidate::bound)
+      .def_ro("workspace_bytes", &Candidate::workspace_bytes);
+  nb::class_<rapt::Explanation>(module, "Explanation")
+      .def_ro("problem", &rapt::Explanation::problem)
+      .def_ro("device", &rapt::Explanation::device)
+      .def_ro("reason", &rapt::Explanation::reason)
+      .def_ro("warnings", &rapt::Explanation::warnings)
+      .def_prop_ro("kernel", [](const rapt::Explanation& self) { return std::string(self.kernel); })
+      .def_prop_ro("candidates", &candidates_of)
+      .def("__str__", &rapt::Explanation::to_string)
+      .def("__repr__", &rapt::Explanation::to_string);
+  module.def(
+      "explain",
+      [](const std::string& problem, const std::string& device,
+         const std::optional<std::string>& kernel) {
+        const std::string name = kernel.value_or("");
+        return rapt::explain(rapt::Problem::parse(problem), rapt::Device::parse(device),
+                             {.kernel = name});
+      },
+      "problem"_a, nb::kw_only(), "device"_a = "cpu", "kernel"_a = nb::none());
+}
+
+void define_devices(nb::module_& module) {
+  nb::class_<rapt::Device>(module, "Device")
+      .def_ro("name", &rapt::Device::name)
+      .def_ro("index", &rapt::Device::index)
+      .def_ro("threads", &rapt::Device::threads)
+      .def_prop_ro("backend",
+                   [](const rapt::Device& self) { return std::string(rapt::name(self.backend)); })
+      .def_prop_ro(
+          "features",
+          [](const rapt::Device& self) { return nb::str(self.features.c_str()).attr("split")(); })
+      .def("__str__", &rapt::Device::to_string)
+      .def("__repr__", [](const rapt::Device& self) {
+        return "<rapt.Device " + self.to_string() + ": " + self.name + ">";
+      });
+  module.def("devices", &rapt::devices);
+}
+
+void define_kernels(nb::module_& module) {
+  nb::class_<rapt::KernelInfo>(module, "Kernel")
+      .def_prop_ro("name", [](const rapt::KernelInfo& self) { return std::string(self.name); })
+      .def_prop_ro("summary",
+                   [](const rapt::KernelInfo& self) { return std::string(self.summary); })
+      .def_prop_ro(
+          "backend",
+          [](const rapt::KernelInfo& self) { return std::string(rapt::name(self.backend)); })
+      .def_ro("by_name_only", &rapt::KernelInfo::by_name_only)
+      .def("__repr__", [](const rapt::KernelInfo& self) {
+        return "<rapt.Kernel " + std::string(self.name) + ">";
+      });
+  module.def("kernels", &rapt::kernels);
+}
+
+}  // namespace
+
+void define_catalogue(nb::module_& module) {
+  define_explain(module);
+  define_devices(module);
+  define_kernels(module);
+  module.def("version", [] { return std::string(rapt::version()); });
+  module.def("merge", &merge, "first"_a, "second"_a, nb::kw_only(), "layout"_a = "bshd",
+             "out"_a = nb::none());
+}
+
+}  // namespace rapt_python

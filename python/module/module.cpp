@@ -1,0 +1,159 @@
+// The module `rapt._rapt`: attention and plans as Python sees them. What there is to know about the
+// chips is in catalogue.cpp. Types and words for users are in python/rapt/_rapt.pyi.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/module/catalogue.hpp"
+#include "python/module/memory.hpp"
+#include "python/module/request.hpp"
+
+namespace rapt_python {
+namespace {
+
+using nb::literals::operator""_a;
+using Number = std::optional<std::int64_t>;
+
+PyObject* exception_of(rapt::ErrorCode code) {
+  switch (code) {
+    case rapt::ErrorCode::invalid_argument: return PyExc_ValueError;
+    case rapt::ErrorCode::unsupported: return PyExc_NotImplementedError;
+    case rapt::ErrorCode::not_found: return PyExc_LookupError;
+    case rapt::ErrorCode::out_of_memory: return PyExc_MemoryError;
+    default: return PyExc_RuntimeError;
+  }
+}
+
+// attention, plan and problem take the same arguments and differ in what they do with them.
+template <class Action>
+void define_call(nb::module_& module, const char* name, Action action) {
+  module.def(
+      name,
+      [action](nb::object q, nb::object k, nb::object v, bool causal, nb::object window,
+               Number offset, nb::object bias, nb::object mask, nb::object alibi, float softcap,
+               nb::object sinks, std::optional<float> scale, nb::object q_starts,
+               nb::object kv_starts, nb::object lengths, nb::object page_table, Number max_q_len,
+               Number max_kv_len, std::string layout, bool return_lse, bool batch_invariant,
+               bool tf32, std::optional<std::string> kernel, nb::object out) {
+        const Inputs inputs{q,        k,         v,       bias,       mask, alibi,  sinks,
+                            q_starts, kv_starts, lengths, page_table, out,  layout, return_lse};
+        Settings settings;
+        settings.options = {.causal = causal,
+                            .window = window_from(window),
+                            .offset = offset,
+                            .scale = scale,
+                            .softcap = softcap,
+                            .batch_invariant = batch_invariant,
+                            .tf32 = tf32,
+                            .max_q_len = max_q_len,
+                            .max_kv_len = max_kv_len};
+        settings.kernel = kernel.value_or("");
+        return action(inputs, settings);
+      },
+      "q"_a, "k"_a, "v"_a, nb::kw_only(), "causal"_a = false, "window"_a = nb::none(),
+      "offset"_a = nb::none(), "bias"_a = nb::none(), "mask"_a = nb::none(), "alibi"_a = nb::none(),
+      "softcap"_a = 0.0f, "sinks"_a = nb::none(), "scale"_a = nb::none(), "q_starts"_a = nb::none(),
+      "kv_starts"_a = nb::none(), "lengths"_a = nb::none(), "page_table"_a = nb::none(),
+      "max_q_len"_a = nb::none(), "max_kv_len"_a = nb::none(), "layout"_a = "bshd",
+      "return_lse"_a = false, "batch_invariant"_a = false, "tf32"_a = false,
+      "kernel"_a = nb::none(), "out"_a = nb::none());
+}
+
+nb::object attention(const Inputs& inputs, const Settings& settings) {
+  Request request(inputs, Request::Outputs::made);
+  request.run(remembered_plan(request, settings));
+  return request.result();
+}
+
+rapt::Plan plan(const Inputs& inputs, const Settings& settings) {
+  const Request request(inputs, Request::Outputs::imagined);
+  return {rapt::Problem::of(request.arguments(), settings.options),
+          request.device(),
+          {.kernel = settings.kernel}};
+}
+
+std::string problem(const Inputs& inputs, const Settings& settings) {
+  const Request request(inputs, Request::Outputs::imagined);
+  return rapt::Problem::of(request.arguments(), settings.options).to_string();
+}
+
+nb::object run_plan(const rapt::Plan& plan, nb::object q, nb::object k, nb::object v,
+                    nb::object bias, nb::object mask, nb::object alibi, nb::object sinks,
+                    nb::object q_starts, nb::object kv_starts, nb::object lengths,
+                    nb::object page_table, std::string layout, nb::object out) {
+  const Inputs inputs{q,        k,         v,       bias,       mask, alibi,  sinks,
+                      q_starts, kv_starts, lengths, page_table, out,  layout, plan.problem().lse};
+  Request request(inputs, Request::Outputs::made);
+  const rapt::Device& device = request.device();
+  if (device.backend != plan.device().backend || device.index != plan.device().index) {
+    throw rapt::Error(rapt::ErrorCode::invalid_argument,
+                      "q lies on " + device.to_string() + " and the plan is for " +
+                          plan.device().to_string() + "; make a plan for each device");
+  }
+  request.run(plan);
+  return request.result();
+}
+
+void define_plan(nb::module_& module) {
+  nb::class_<rapt::Plan>(module, "Plan")
+      .def(
+          "__init__",
+          [](rapt::Plan* self, const std::string& text, const std::string& device,
+             const std::optional<std::string>& kernel, const std::optional<std::string>& config) {
+            const std::string name = kernel.value_or("");
+            new (self)
+                rapt::Plan(rapt::Problem::parse(text), rapt::Device::parse(device),
+                           {.kernel = name, .config = rapt::Config::parse(config.value_or(""))});
+          },
+          "problem"_a, nb::kw_only(), "device"_a = "cpu", "kernel"_a = nb::none(),
+          "config"_a = nb::none())
+      .def_prop_ro("problem", [](const rapt::Plan& self) { return self.problem().to_string(); })
+      .def_prop_ro("device", [](const rapt::Plan& self) { return self.device().to_string(); })
+      .def_prop_ro("kernel", [](const rapt::Plan& self) { return std::string(self.kernel()); })
+      .def_prop_ro("config", [](const rapt::Plan& self) { return self.config().to_string(); })
+      .def_prop_ro("workspace_bytes", &rapt::Plan::workspace_bytes)
+      .def("__repr__",
+           [](const rapt::Plan& self) {
+             return "<rapt.Plan '" + self.problem().to_string() + "' on " +
+                    self.device().to_string() + ": " + std::string(self.kernel()) + ">";
+           })
+      .def("run", &run_plan, "q"_a, "k"_a, "v"_a, nb::kw_only(), "bias"_a = nb::none(),
+           "mask"_a = nb::none(), "alibi"_a = nb::none(), "sinks"_a = nb::none(),
+           "q_starts"_a = nb::none(), "kv_starts"_a = nb::none(), "lengths"_a = nb::none(),
+           "page_table"_a = nb::none(), "layout"_a = "bshd", "out"_a = nb::none());
+}
+
+void define_memory(nb::module_& module) {
+  nb::class_<Memory>(module, "Memory")
+      .def(nb::init<const std::string&, std::vector<std::int64_t>, const std::string&>(),
+           "device"_a, "shape"_a, "dtype"_a)
+      .def("__dlpack__",
+           [](const Memory& self, nb::kwargs keywords) {
+             return self.capsule(keywords.contains("max_version") &&
+                                 !keywords["max_version"].is_none());
+           })
+      .def("__dlpack_device__", [](const Memory& self) {
+        return nb::make_tuple(self.device().type, self.device().index);
+      });
+}
+
+}  // namespace
+}  // namespace rapt_python
+
+NB_MODULE(_rapt, module) {
+  using namespace rapt_python;
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const rapt::Error& error) {
+      PyErr_SetString(exception_of(error.code()), error.what());
+    }
+  });
+  define_call(module, "attention", attention);
+  define_call(module, "plan", plan);
+  define_call(module, "problem", problem);
+  define_plan(module);
+  define_memory(module);
+  define_catalogue(module);
+}

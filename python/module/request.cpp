@@ -1,0 +1,202 @@
+#include "python/module/request.hpp"
+
+namespace rapt_python {
+namespace {
+
+using rapt::DType;
+using rapt::Tensor;
+
+[[noreturn]] void fault(const std::string& sentence) {
+  throw rapt::Error(rapt::ErrorCode::invalid_argument, sentence);
+}
+
+std::string axes_of(const Array& array) {
+  return std::to_string(array.axes()) + (array.axes() == 1 ? " axis" : " axes");
+}
+
+std::string text_of(const std::array<std::int64_t, 4>& sizes, int axes) {
+  std::string text;
+  for (int axis = 4 - axes; axis < 4; ++axis)
+    text += (text.empty() ? "(" : ", ") + std::to_string(sizes[static_cast<std::size_t>(axis)]);
+  return text + ")";
+}
+
+std::optional<std::int64_t> bound_from(nb::handle bound) {
+  if (bound.is_none()) return {};
+  return nb::cast<std::int64_t>(bound);
+}
+
+// Scratch memory of this thread on the CPU, kept while it is small.
+class CpuWorkspace {
+ public:
+  explicit CpuWorkspace(std::size_t bytes) {
+    static thread_local rapt::Buffer kept;
+    constexpr std::size_t small = std::size_t{64} << 20;
+    if (bytes > small)
+      own_ = rapt::Buffer(rapt::Device::cpu(1), bytes);
+    else if (bytes > kept.size())
+      kept = rapt::Buffer(rapt::Device::cpu(1), bytes);
+    bytes_ = bytes > small ? own_.bytes() : kept.bytes();
+  }
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  rapt::Buffer own_;
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace
+
+rapt::Window window_from(nb::handle window) {
+  if (window.is_none()) return {};
+  if (nb::isinstance<nb::int_>(window)) return {.left = bound_from(window), .right = {}};
+  if (nb::isinstance<nb::sequence>(window) && nb::len(window) == 2)
+    return {.left = bound_from(window[0]), .right = bound_from(window[1])};
+  fault("the window is neither a number of keys nor a pair (left, right)");
+}
+
+Request::Request(const Inputs& inputs, Outputs outputs)
+    : like_(inputs.q),
+      heads_first_(inputs.layout == "bhsd"),
+      device_(device_of(inputs.q)),
+      stream_(current_stream(inputs.q, device_)) {
+  if (!heads_first_ && inputs.layout != "bshd") {
+    fault("the layout is '" + inputs.layout +
+          "'; it is bshd (batch, sequence, head, dim) or bhsd (batch, head, sequence, dim)");
+  }
+  rapt::Arguments& a = arguments_;
+  a.q = main_tensor("q", inputs.q);
+  q_axes_ = arrays_[0]->axes();
+  a.k = main_tensor("k", inputs.k);
+  a.v = main_tensor("v", inputs.v);
+  a.bias = score_tensor("bias", inputs.bias);
+  a.mask = score_tensor("mask", inputs.mask);
+  a.alibi = index_tensor("alibi", inputs.alibi, 1);
+  a.sinks = index_tensor("sinks", inputs.sinks, 1);
+  a.q_starts = index_tensor("q_starts", inputs.q_starts, 1);
+  a.kv_starts = index_tensor("kv_starts", inputs.kv_starts, 1);
+  a.kv_lengths = index_tensor("lengths", inputs.lengths, 1);
+  a.page_table = index_tensor("page_table", inputs.page_table, 2);
+  make_outputs(inputs, outputs);
+}
+
+const Array& Request::import(const char* name, nb::handle object) {
+  const Array& array = arrays_[array_count_++].emplace(name, object, stream_);
+  if (array.device().type == device_.type && array.device().index == device_.index) return array;
+  const rapt::Device& here = rapt_device(array.device());
+  const rapt::Device& wanted = rapt_device(device_);
+  if (here.backend != wanted.backend || here.index != wanted.index) {
+    fault(std::string(name) + " lies on " + here.to_string() + " and q on " + wanted.to_string() +
+          "; copy one of them to the other's device first");
+  }
+  return array;
+}
+
+Tensor Request::main_tensor(const char* name, nb::handle object) {
+  const Array& array = import(name, object);
+  if (array.axes() < 3) {
+    fault(std::string(name) + " has " + axes_of(array) +
+          "; it needs four (three where there is no batch axis)");
+  }
+  const Tensor tensor = array.tensor(4 - array.axes());
+  return heads_first_ ? tensor.transposed(1, 2) : tensor;
+}
+
+Tensor Request::score_tensor(const char* name, nb::handle object) {
+  if (object.is_none()) return {};
+  const Array& array = import(name, object);
+  return array.tensor(4 - array.axes());
+}
+
+Tensor Request::index_tensor(const char* name, nb::handle object, int axes) {
+  if (object.is_none()) return {};
+  const Array& array = import(name, object);
+  if (array.axes() != axes)
+    fault(std::string(name) + " has " + axes_of(array) + "; it needs " + std::to_string(axes));
+  return array.tensor(0);
+}
+
+Tensor Request::lse_tensor(nb::handle object) {
+  const Array& array = import("lse", object);
+  if (array.axes() != q_axes_ - 1) {
+    fault("lse has " + axes_of(array) + "; beside a q of " + std::to_string(q_axes_) +
+          " axes it needs " + std::to_string(q_axes_ - 1));
+  }
+  return array.tensor(3 - array.axes());
+}
+
+void Request::check_writable(const char* name) const {
+  if (arrays_[array_count_ - 1]->read_only())
+    fault(std::string(name) + " is read-only; give an array that can be written to");
+}
+
+// out has q's shape with v's dim, lse is (batch, head, sequence); without a batch axis where q has
+// none.
+void Request::make_outputs(const Inputs& inputs, Outputs outputs) {
+  if (inputs.lse && !inputs.out.is_none()) {
+    if (!nb::isinstance<nb::sequence>(inputs.out) || nb::len(inputs.out) != 2)
+      fault("out is one array and the result two; give a pair (out, lse)");
+    out_ = inputs.out[0];
+    lse_ = inputs.out[1];
+  } else {
+    out_ = inputs.out;
+    lse_ = nb::none();
+  }
+  rapt::Arguments& a = arguments_;
+  const std::array<std::int64_t, 4> out_size = {a.q.size[0], a.q.size[heads_first_ ? 2 : 1],
+                                                a.q.size[heads_first_ ? 1 : 2], a.v.size[3]};
+  const std::array<std::int64_t, 3> lse_size = {a.q.size[0], a.q.size[2], a.q.size[1]};
+  const auto missing = static_cast<std::size_t>(4 - q_axes_);
+  out_is_new_ = out_.is_none();
+  lse_is_new_ = inputs.lse && lse_.is_none();
+  if (outputs == Outputs::imagined && out_is_new_) {
+    void* const aligned = reinterpret_cast<void*>(std::uintptr_t{64});  // as new arrays are
+    const Tensor dense = Tensor::dense(aligned, a.q.dtype, out_size);
+    a.out = heads_first_ ? dense.transposed(1, 2) : dense;
+    if (lse_is_new_) a.lse = Tensor::dense(aligned, DType::f32, lse_size);
+    return;
+  }
+  if (out_is_new_)
+    out_ = new_array(like_, device_, std::span(out_size).subspan(missing), a.q.dtype);
+  a.out = main_tensor("out", out_);
+  check_writable("out");
+  const auto got = heads_first_ ? a.out.transposed(1, 2).size : a.out.size;
+  if (got != out_size)
+    fault("out is " + text_of(got, q_axes_) + "; the result is " + text_of(out_size, q_axes_));
+  if (!inputs.lse) return;
+  if (lse_is_new_)
+    lse_ = new_array(like_, device_, std::span(lse_size).subspan(missing), DType::f32);
+  a.lse = lse_tensor(lse_);
+  check_writable("lse");
+}
+
+void Request::run(const rapt::Plan& plan) {
+  const std::size_t bytes = plan.workspace_bytes();
+  if (plan.device().backend == rapt::Backend::cpu) {
+    const nb::gil_scoped_release released;
+    const CpuWorkspace workspace(bytes);
+    plan.run(arguments_, {.stream = nullptr, .workspace = workspace.bytes()});
+    return;
+  }
+  // From the library's own allocator, which may reuse it for later work in the same stream.
+  std::span<std::byte> workspace;
+  nb::object memory;
+  if (bytes > 0) {
+    const std::array<std::int64_t, 1> size = {static_cast<std::int64_t>(bytes)};
+    memory = new_array(like_, device_, size, DType::u8);
+    workspace = {static_cast<std::byte*>(import("the workspace", memory).tensor(0).data), bytes};
+  }
+  {
+    const nb::gil_scoped_release released;
+    plan.run(arguments_, {.stream = stream_, .workspace = workspace});
+  }
+  workspace_ = memory;
+}
+
+nb::object Request::result() {
+  nb::object out = out_is_new_ ? finished(like_, out_) : out_;
+  if (!arguments_.lse.present()) return out;
+  return nb::make_tuple(out, lse_is_new_ ? finished(like_, lse_) : lse_);
+}
+
+}  // namespace rapt_python

@@ -1,0 +1,71 @@
+// One call of attention as Python makes it: arrays and options go in, rapt's arguments come out,
+// with new arrays for what the caller did not give.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "python/module/array.hpp"
+
+namespace rapt_python {
+
+// The arrays of a call; None where absent.
+struct Inputs {
+  nb::object q, k, v, bias, mask, alibi, sinks, q_starts, kv_starts, lengths, page_table;
+  nb::object out;  // an array, or a pair (out, lse)
+  std::string layout = "bshd";
+  bool lse = false;
+};
+
+// Everything but arrays.
+struct Settings {
+  rapt::Options options;
+  std::string kernel;  // empty: rapt's choice
+};
+
+// None, a left bound, or a pair of bounds of which either may be None.
+rapt::Window window_from(nb::handle window);
+
+class Request {
+ public:
+  // With Outputs::imagined, out and lse that are not given are only described: enough for a
+  // problem, not for a run.
+  enum class Outputs { made, imagined };
+  Request(const Inputs& inputs, Outputs outputs);
+
+  const rapt::Arguments& arguments() const { return arguments_; }
+  const rapt::Device& device() const { return rapt_device(device_); }
+  // Runs with the GIL released.
+  void run(const rapt::Plan& plan);
+  nb::object result();  // out, or (out, lse)
+
+ private:
+  const Array& import(const char* name, nb::handle object);
+  rapt::Tensor main_tensor(const char* name, nb::handle object);
+  rapt::Tensor score_tensor(const char* name, nb::handle object);
+  rapt::Tensor index_tensor(const char* name, nb::handle object, int axes);
+  rapt::Tensor lse_tensor(nb::handle object);
+  void check_writable(const char* name) const;
+  void make_outputs(const Inputs& inputs, Outputs outputs);
+
+  nb::object like_;  // q: its library makes new arrays
+  int q_axes_ = 4;
+  bool heads_first_;
+  dlpack::Device device_;
+  void* stream_;
+  std::array<std::optional<Array>, 16> arrays_;  // as many as a call has, workspace included
+  std::size_t array_count_ = 0;
+  nb::object out_, lse_, workspace_;
+  bool out_is_new_ = false, lse_is_new_ = false;
+  rapt::Arguments arguments_;
+};
+
+// Two results (out, lse) over disjoint sets of keys as one.
+nb::object merge(const nb::tuple& first, const nb::tuple& second, const std::string& layout,
+                 const nb::object& out);
+
+// The plan of a problem, made at its first use and remembered.
+rapt::Plan remembered_plan(const Request& request, const Settings& settings);
+
+}  // namespace rapt_python

@@ -1,0 +1,230 @@
+"""Types of the compiled module. An array is anything that speaks DLPack: NumPy's, PyTorch's,
+JAX's, CuPy's. New arrays are of q's library, on q's device; nothing is copied."""
+
+from typing import Any, Literal, Protocol, TypeVar
+
+class Array(Protocol):
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[Any, int]: ...
+
+A = TypeVar("A", bound=Array)
+Layout = Literal["bshd", "bhsd"]
+Window = int | tuple[int | None, int | None] | None
+
+def attention(
+    q: A,
+    k: A,
+    v: A,
+    *,
+    causal: bool = False,
+    window: Window = None,
+    offset: int | None = None,
+    bias: Array | None = None,
+    mask: Array | None = None,
+    alibi: Array | None = None,
+    softcap: float = 0.0,
+    sinks: Array | None = None,
+    scale: float | None = None,
+    q_starts: Array | None = None,
+    kv_starts: Array | None = None,
+    lengths: Array | None = None,
+    page_table: Array | None = None,
+    max_q_len: int | None = None,
+    max_kv_len: int | None = None,
+    layout: Layout = "bshd",
+    return_lse: bool = False,
+    batch_invariant: bool = False,
+    tf32: bool = False,
+    kernel: str | None = None,
+    out: Any = None,
+) -> Any:
+    """softmax(Q Kᵀ · scale + bias) V, exactly.
+
+    q, k, v      (batch, seq, head, dim), float32, float16 or bfloat16, any strides with a
+                 contiguous last axis; (batch, head, seq, dim) with layout="bhsd". Without a batch
+                 axis: one sequence, or packed ones. Fewer kv heads than heads are shared evenly.
+    causal       no key after the query's position
+    window       keys before the position: a number, or (left, right) where None is unbounded
+    offset       position of query 0 among the keys; by default the last query meets the last key
+    bias, mask   broadcast to (batch, head, seq q, seq kv); float32 or q's type, bool (True: attend)
+    alibi        float32 slopes, one a head; sinks: float32 logits without a value, one a head
+    softcap      scores become softcap · tanh(score / softcap); 0: none
+    scale        1/√dim unless given
+    q_starts, kv_starts   int32, batch + 1: where packed sequences start, with the total at the end
+    lengths      int32, batch: how many keys of each sequence are in use
+    page_table   int32, (batch, pages of a sequence): k and v are (page, slot, head, dim)
+    max_q_len, max_kv_len   of one packed or paged sequence; by default what can be
+    return_lse   also the log-sum-exp of each row: float32, (batch, head, seq)
+    kernel       by name, as in rapt.kernels(); by default the fastest by estimate
+    out          where to write: an array, or with return_lse a pair
+
+    On a GPU the work goes into the stream that q's library uses now. While rapt computes, the GIL
+    is released. Faults are ValueError, NotImplementedError (no kernel takes it), LookupError (no
+    such kernel or device), MemoryError or RuntimeError."""
+
+def plan(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    causal: bool = False,
+    window: Window = None,
+    offset: int | None = None,
+    bias: Array | None = None,
+    mask: Array | None = None,
+    alibi: Array | None = None,
+    softcap: float = 0.0,
+    sinks: Array | None = None,
+    scale: float | None = None,
+    q_starts: Array | None = None,
+    kv_starts: Array | None = None,
+    lengths: Array | None = None,
+    page_table: Array | None = None,
+    max_q_len: int | None = None,
+    max_kv_len: int | None = None,
+    layout: Layout = "bshd",
+    return_lse: bool = False,
+    batch_invariant: bool = False,
+    tf32: bool = False,
+    kernel: str | None = None,
+    out: Any = None,
+) -> Plan:
+    """A plan for arrays like these, with the arguments of attention()."""
+
+def problem(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    causal: bool = False,
+    window: Window = None,
+    offset: int | None = None,
+    bias: Array | None = None,
+    mask: Array | None = None,
+    alibi: Array | None = None,
+    softcap: float = 0.0,
+    sinks: Array | None = None,
+    scale: float | None = None,
+    q_starts: Array | None = None,
+    kv_starts: Array | None = None,
+    lengths: Array | None = None,
+    page_table: Array | None = None,
+    max_q_len: int | None = None,
+    max_kv_len: int | None = None,
+    layout: Layout = "bshd",
+    return_lse: bool = False,
+    batch_invariant: bool = False,
+    tf32: bool = False,
+    kernel: str | None = None,
+    out: Any = None,
+) -> str:
+    """The problem string of such a call, for explain(), Plan() and the rapt program."""
+
+class Plan:
+    """A problem bound to a device and a kernel, to be run many times."""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        device: str = "cpu",
+        kernel: str | None = None,
+        config: str | None = None,
+    ) -> None: ...
+    @property
+    def problem(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def config(self) -> str: ...
+    @property
+    def workspace_bytes(self) -> int: ...
+    def run(
+        self,
+        q: A,
+        k: A,
+        v: A,
+        *,
+        bias: Array | None = None,
+        mask: Array | None = None,
+        alibi: Array | None = None,
+        sinks: Array | None = None,
+        q_starts: Array | None = None,
+        kv_starts: Array | None = None,
+        lengths: Array | None = None,
+        page_table: Array | None = None,
+        layout: Layout = "bshd",
+        out: Any = None,
+    ) -> Any:
+        """out, or (out, lse) if the problem has lse. The arrays are as the plan was made for."""
+
+class Candidate:
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def chosen(self) -> bool: ...
+    @property
+    def refusal(self) -> str: ...
+    @property
+    def config(self) -> str: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def bound(self) -> str: ...
+    @property
+    def workspace_bytes(self) -> int: ...
+
+class Explanation:
+    """str() of it is what `rapt explain` prints."""
+
+    @property
+    def problem(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    @property
+    def candidates(self) -> list[Candidate]: ...
+
+class Device:
+    @property
+    def name(self) -> str: ...
+    @property
+    def backend(self) -> str: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def features(self) -> list[str]: ...
+
+class Kernel:
+    @property
+    def name(self) -> str: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def backend(self) -> str: ...
+    @property
+    def by_name_only(self) -> bool: ...
+
+class Memory:
+    def __init__(self, device: str, shape: tuple[int, ...], dtype: str) -> None: ...
+    def __dlpack__(self, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+def explain(problem: str, *, device: str = "cpu", kernel: str | None = None) -> Explanation: ...
+def devices() -> list[Device]: ...
+def kernels() -> list[Kernel]: ...
+def merge(
+    first: tuple[A, A], second: tuple[A, A], *, layout: Layout = "bshd", out: Any = None
+) -> tuple[A, A]:
+    """The attention over two disjoint sets of keys from the (out, lse) of each, on the CPU."""
+
+def version() -> str: ...

@@ -1,0 +1,114 @@
+"""Reads the JSON of `rapt bench` and `bench/peers` into rows that can be drawn together."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import re
+from typing import Any
+
+
+class BadResults(Exception):
+    """A sentence about a file that holds no results."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """A device as one run had it, with the limits measured then; 0 where unknown."""
+
+    name: str
+    f32_flops: float
+    matrix_flops: float
+    read_bandwidth: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One kernel, or one peer, on one problem."""
+
+    machine: Machine
+    problem: str
+    solver: str  # the kernel's name, or the peer's
+    is_peer: bool
+    chosen: bool
+    bound: str
+    seconds: float
+    gflops: float
+    gbps: float
+    intensity: float
+    roof_fraction: float | None
+    speedup: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Where rows come from."""
+
+    file: str
+    date: str
+    command: str
+    machine: Machine
+
+
+def _machine(device: dict[str, Any]) -> Machine:
+    threads = f", {device['threads']} threads" if device.get("backend") == "cpu" else ""
+    limits = [device.get(name) or 0.0 for name in ("f32_flops", "matrix_flops", "read_bandwidth")]
+    return Machine(f"{device['name']}{threads}", *limits)
+
+
+def _row(machine: Machine, row: dict[str, Any]) -> Row:
+    return Row(
+        machine=machine,
+        problem=row["problem"],
+        solver=row.get("peer") or row["kernel"],
+        is_peer="peer" in row,
+        chosen=bool(row["chosen"]),
+        bound=row["bound"],
+        seconds=row["seconds"],
+        gflops=row["gflops"],
+        gbps=row["gbps"],
+        intensity=row["intensity"],
+        roof_fraction=row["roof_fraction"],
+        speedup=row["speedup"],
+    )
+
+
+def read(path: pathlib.Path) -> tuple[list[Run], list[Row]]:
+    """The runs of a file (one, or those that tools/gpu_check.py put together) and their rows that
+    ended well."""
+    try:
+        content = json.loads(path.read_text())
+        reports = list(content["reports"].values()) if "reports" in content else [content]
+        runs, rows = [], []
+        for report in reports:
+            machines = {device["device"]: _machine(device) for device in report["devices"]}
+            command = report.get("command", "")
+            command = command if isinstance(command, str) else " ".join(command)
+            for machine in machines.values():
+                runs.append(Run(path.name, report.get("date", ""), command, machine))
+            rows += [
+                _row(machines[row["device"]], row)
+                for row in report["rows"]
+                if row["status"] == "ok" and row["seconds"]
+            ]
+    except OSError as error:
+        raise BadResults(f"{path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadResults(
+            f"{path} is not what `rapt bench --json` writes ({type(error).__name__}: {error})"
+        ) from error
+    return runs, rows
+
+
+_LENGTHS = re.compile(r"\b(s|kv)(\d+)\b")
+
+
+def family(problem: str) -> str:
+    """The problem with its sequence length left open: `b1 h16 s… d64 f32`."""
+    return _LENGTHS.sub(lambda match: match[1] + "…", problem)
+
+
+def length(problem: str) -> int:
+    """The number of keys of a sequence."""
+    return max((int(number) for _, number in _LENGTHS.findall(problem)), default=0)

@@ -1,0 +1,89 @@
+"""rapt as an operator of PyTorch: `torch.ops.rapt.attention`, which torch.compile keeps whole and
+fake tensors pass through, and `torch.ops.rapt.attention_with_lse`. Their arguments are those of
+`rapt.attention`; tensors have a contiguous last axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import _rapt
+
+_ARGUMENTS = """(Tensor q, Tensor k, Tensor v, *, Tensor? bias=None, Tensor? mask=None,
+    Tensor? alibi=None, Tensor? sinks=None, Tensor? q_starts=None, Tensor? kv_starts=None,
+    Tensor? lengths=None, Tensor? page_table=None, bool causal=False, SymInt? left=None,
+    SymInt? right=None, SymInt? offset=None, float? scale=None, float softcap=0.0,
+    SymInt? max_q_len=None, SymInt? max_kv_len=None, str layout="bshd")"""
+
+
+def _call(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, left=None, right=None, **rest: Any
+) -> Any:
+    return _rapt.attention(q, k, v, window=(left, right), **rest)
+
+
+def _call_with_lse(*tensors: torch.Tensor, **rest: Any) -> Any:
+    return _call(*tensors, return_lse=True, **rest)
+
+
+def _fake(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **rest: Any) -> torch.Tensor:
+    return q.new_empty((*q.shape[:-1], v.shape[-1]))
+
+
+def _fake_with_lse(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, layout="bshd", **rest: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    lse_shape = list(q.shape[:-1])
+    if layout == "bshd":
+        lse_shape[-2:] = reversed(lse_shape[-2:])
+    return _fake(q, k, v), q.new_empty(lse_shape, dtype=torch.float32)
+
+
+_library = torch.library.Library("rapt", "DEF")
+for _name, _result, _function, _shape in [
+    ("attention", "Tensor", _call, _fake),
+    ("attention_with_lse", "(Tensor, Tensor)", _call_with_lse, _fake_with_lse),
+]:
+    _library.define(f"{_name}{_ARGUMENTS} -> {_result}", tags=[torch.Tag.needs_fixed_stride_order])
+    for _key in ["CPU", "CUDA"]:
+        _library.impl(_name, _function, _key)
+    torch.library.register_fake(f"rapt::{_name}", _shape, lib=_library)
+
+
+def _nobody_watches(tensor: torch.Tensor) -> bool:
+    """Whether this is a plain tensor and no compiler, tracer or mode wants to see the operator."""
+    return type(tensor) is torch.Tensor and not (
+        torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._get_tracing_state()
+    )
+
+
+def attention(*tensors: torch.Tensor, **options: Any) -> torch.Tensor:
+    """The operator; past the dispatcher, which takes longer than a small attention, where nobody
+    watches."""
+    run = _call if _nobody_watches(tensors[0]) else torch.ops.rapt.attention.default
+    return run(*tensors, **options)
+
+
+def attention_with_lse(*tensors: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    watched = torch.ops.rapt.attention_with_lse.default
+    run = _call_with_lse if _nobody_watches(tensors[0]) else watched
+    return run(*tensors, **options)
+
+
+def refuse_gradients(**tensors: torch.Tensor | None) -> None:
+    """rapt has no backward: a result that looks differentiable and is not would be a trap."""
+    if not torch.is_grad_enabled():
+        return
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.requires_grad:
+            raise NotImplementedError(
+                f"{name} requires grad, and rapt has no backward yet; call it under "
+                f"torch.no_grad() or torch.inference_mode(), or pass {name}.detach()"
+            )
+
+
+def with_contiguous_last_axis(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()

@@ -1,0 +1,89 @@
+"""PyTorch's attention by rapt: the function one calls with PyTorch alone, with its signature and
+its meaning. FlashAttention's functions are here too (they are in `rapt/flash_attn.py`).
+
+    from rapt.torch import scaled_dot_product_attention
+
+A tensor that requires grad is an error: rapt has no backward yet."""
+
+from __future__ import annotations
+
+import torch
+
+from ._torch_op import attention, refuse_gradients, with_contiguous_last_axis
+from .flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
+
+__all__ = [
+    "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache",
+    "scaled_dot_product_attention",
+]  # fmt: skip
+
+
+def scaled_dot_product_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """torch.nn.functional.scaled_dot_product_attention: (..., head, seq, dim); is_causal lets query
+    i see keys 0 to i; a boolean mask says True for what takes part, a float mask is added."""
+    refuse_gradients(query=query, key=key, value=value, attn_mask=attn_mask)
+    if dropout_p > 0:
+        raise NotImplementedError(
+            f"dropout_p is {dropout_p}; rapt computes exact attention: pass 0.0, or call .eval() "
+            "on the model that drops out"
+        )
+    if is_causal and attn_mask is not None:
+        raise RuntimeError("both is_causal and attn_mask are given; give one of them")
+    shape = query.shape
+    query, key, value, attn_mask = _with_four_axes(query, key, value, attn_mask, enable_gqa)
+    if attn_mask is not None and attn_mask.stride(-1) not in (0, 1):
+        attn_mask = attn_mask.contiguous()
+    boolean = attn_mask is not None and attn_mask.dtype == torch.bool
+    out = attention(
+        query,
+        key,
+        value,
+        bias=None if boolean else attn_mask,
+        mask=attn_mask if boolean else None,
+        causal=is_causal,
+        offset=0 if is_causal else None,
+        scale=scale,
+        layout="bhsd",
+    )
+    return out if len(shape) == 4 else out.reshape(*shape[:-1], out.shape[-1])
+
+
+def _with_four_axes(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    enable_gqa: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """(batch, head, seq, dim): missing axes have size 1, axes before the heads become one, and
+    what PyTorch would broadcast is expanded, which copies nothing."""
+    tensors = [query, key, value]
+    shared = 3 if enable_gqa else 2  # axes at the end that need not agree
+    leading = [tensor.shape[:-shared] for tensor in tensors]
+    if query.dim() == 4 and leading[0] == leading[1] == leading[2]:
+        query, key, value = map(with_contiguous_last_axis, tensors)
+        return query, key, value, mask
+    if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
+        raise RuntimeError(
+            f"query, key and value have {query.dim()}, {key.dim()} and {value.dim()} axes; each "
+            "needs two at least, (sequence, dim)"
+        )
+    while min(tensor.dim() for tensor in tensors) < 4:
+        tensors = [t.unsqueeze(0) if t.dim() < 4 else t for t in tensors]
+    common = torch.broadcast_shapes(*(tensor.shape[:-shared] for tensor in tensors))
+    tensors = [t.expand(*common, *t.shape[-shared:]) for t in tensors]
+    if tensors[0].dim() > 4:
+        if mask is not None and mask.dim() > 4:
+            mask = mask.expand(*tensors[0].shape[:-3], *mask.shape[-3:]).flatten(0, -4)
+        tensors = [tensor.flatten(0, -4) for tensor in tensors]
+    query, key, value = map(with_contiguous_last_axis, tensors)
+    return query, key, value, mask

@@ -1,0 +1,246 @@
+"""rapt.attention over NumPy arrays: what its arguments mean, what it gives back, what it refuses."""
+
+import sys
+import threading
+import time
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import plain
+import rapt
+
+
+def close(got, want, tolerance=2e-6):
+    np.testing.assert_allclose(np.asarray(got, np.float64), want, rtol=0, atol=tolerance)
+
+
+def test_grouped_heads_and_unequal_lengths(random):
+    q, k, v = plain.inputs(random)
+    close(rapt.attention(q, k, v), plain.attention(q, k, v)[0])
+
+
+def test_causal_meets_the_last_key_with_the_last_query(random):
+    q, k, v = plain.inputs(random)
+    out, lse = rapt.attention(q, k, v, causal=True, return_lse=True)
+    want_out, want_lse = plain.attention(q, k, v, plain.causal(5, 7))
+    close(out, want_out)
+    close(lse, want_lse)
+    assert lse.shape == (2, 4, 5) and lse.dtype == np.float32
+
+
+def test_an_offset_places_the_first_query(random):
+    q, k, v = plain.inputs(random)
+    got = rapt.attention(q, k, v, causal=True, offset=0)
+    close(got, plain.attention(q, k, v, plain.causal(5, 7, 0))[0])
+
+
+@pytest.mark.parametrize(
+    "window, left, right", [(2, 2, 9), ((2, None), 2, 9), ((None, 1), 9, 1), ((1, 2), 1, 2)]
+)
+def test_a_window_is_a_left_bound_or_a_pair(random, window, left, right):
+    q, k, v = plain.inputs(random)
+    distance = np.arange(7) - (np.arange(5)[:, None] + 2)
+    visible = (distance >= -left) & (distance <= right)
+    close(rapt.attention(q, k, v, window=window), plain.attention(q, k, v, visible)[0])
+
+
+def test_bias_and_mask_broadcast_as_in_numpy(random):
+    q, k, v = plain.inputs(random)
+    bias = random.standard_normal((4, 1, 7)).astype(np.float32)
+    mask = random.random((5, 7)) < 0.7
+    got = rapt.attention(q, k, v, bias=bias, mask=mask)
+    close(got, plain.attention(q, k, v, mask, bias)[0])
+
+
+def test_alibi_softcap_sinks_and_scale_reach_the_library(random):
+    q, k, v = plain.inputs(random)
+    slopes = np.array([0.5, 0.25, 0.125, 0.0625], np.float32)
+    distance = np.abs(np.arange(7) - (np.arange(5)[:, None] + 2))
+    bias = -slopes[:, None, None] * distance
+    close(rapt.attention(q, k, v, alibi=slopes), plain.attention(q, k, v, bias=bias)[0])
+    close(rapt.attention(q, k, v, scale=0.1), plain.attention(q, k, v, scale=0.1)[0])
+    text = rapt.problem(q, k, v, softcap=30, sinks=slopes)
+    assert text == "b2 h4/2 q5 kv7 d8 f32 softcap30 sink"
+
+
+def test_a_sink_takes_part_of_the_weight(random):
+    q, k, v = plain.inputs(random)
+    sinks = np.array([0, 1, -1, 3], np.float32)
+    out, lse = plain.attention(q, k, v)
+    share = 1 / (1 + np.exp(sinks[:, None] - lse))  # (batch, head, seq)
+    close(rapt.attention(q, k, v, sinks=sinks), out * share.transpose(0, 2, 1)[..., None])
+
+
+def test_heads_may_come_before_the_sequence(random):
+    q, k, v = plain.inputs(random)
+    heads_first = [np.ascontiguousarray(x.swapaxes(1, 2)) for x in (q, k, v)]
+    out, lse = rapt.attention(*heads_first, layout="bhsd", return_lse=True)
+    want_out, want_lse = plain.attention(q, k, v)
+    assert out.shape == (2, 4, 5, 8)
+    close(out.swapaxes(1, 2), want_out)
+    close(lse, want_lse)
+
+
+def test_without_a_batch_axis_there_is_one_sequence(random):
+    q, k, v = plain.inputs(random, (1, 5, 4, 8), (1, 7, 2, 8))
+    out, lse = rapt.attention(q[0], k[0], v[0], return_lse=True)
+    assert out.shape == (5, 4, 8) and lse.shape == (4, 5)
+    close(out, plain.attention(q, k, v)[0][0])
+
+
+def test_packed_sequences_do_not_see_each_other(random):
+    starts = np.array([0, 3, 3, 10], np.int32)
+    q, k, v = (random.standard_normal((10, 2, 8)).astype(np.float32) for _ in range(3))
+    out, lse = rapt.attention(
+        q, k, v, q_starts=starts, kv_starts=starts, causal=True, return_lse=True
+    )
+    assert lse.shape == (2, 10)
+    for begin, end in [(0, 3), (3, 10)]:
+        part = [x[None, begin:end] for x in (q, k, v)]
+        want, want_lse = plain.attention(*part, plain.causal(end - begin, end - begin))
+        close(out[begin:end], want[0])
+        close(lse[:, begin:end], want_lse[0])
+
+
+def test_pages_and_lengths(random):
+    q = random.standard_normal((2, 1, 4, 8)).astype(np.float32)
+    k, v = (random.standard_normal((5, 4, 2, 8)).astype(np.float32) for _ in range(2))
+    table = np.array([[4, 0, 2], [1, 3, 3]], np.int32)
+    lengths = np.array([9, 6], np.int32)
+    out = rapt.attention(q, k, v, page_table=table, lengths=lengths)
+    for b, length in enumerate(lengths):
+        keys, values = (x[table[b]].reshape(1, 12, 2, 8)[:, :length] for x in (k, v))
+        close(out[b], plain.attention(q[b : b + 1], keys, values)[0][0])
+
+
+@pytest.mark.parametrize("dtype, bound", [(np.float16, 2e-3), (ml_dtypes.bfloat16, 2e-2)])
+def test_sixteen_bit_types_stay_what_they_are(random, dtype, bound):
+    q, k, v = plain.inputs(random, dtype=dtype)
+    out = rapt.attention(q, k, v)
+    assert out.dtype == dtype
+    close(out, plain.attention(q, k, v)[0], bound)
+
+
+def test_strides_are_taken_as_they_are(random):
+    q, k, v = plain.inputs(random)
+    wide = np.zeros((2, 7, 2, 20), np.float32)
+    wide[..., 3:11] = k
+    sliced = wide[..., 3:11]
+    shared = np.broadcast_to(v[:1], v.shape)  # read-only, stride 0
+    close(rapt.attention(q, sliced, shared), plain.attention(q, k, shared)[0])
+
+
+def test_out_is_written_in_place(random):
+    q, k, v = plain.inputs(random)
+    out = np.zeros((2, 5, 8, 8), np.float32)[:, :, ::2]
+    lse = np.zeros((2, 4, 5), np.float32)
+    result = rapt.attention(q, k, v, return_lse=True, out=(out, lse))
+    assert result[0] is out and result[1] is lse
+    want_out, want_lse = plain.attention(q, k, v)
+    close(out, want_out)
+    close(lse, want_lse)
+
+
+def test_nothing_to_see_gives_zeros(random):
+    q, k, v = plain.inputs(random)
+    out, lse = rapt.attention(q, k[:, :0], v[:, :0], return_lse=True)
+    assert not out.any() and np.isneginf(lse).all()
+
+
+def test_other_threads_run_while_rapt_computes(random):
+    q, k, v = plain.inputs(random, (1, 512, 8, 64), (1, 512, 8, 64))
+    computing, steps_meanwhile = threading.Event(), 0
+
+    def compute():
+        computing.set()
+        rapt.attention(q, k, v, kernel="cpu.oracle")
+        computing.clear()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # a thread runs until it gives the GIL away by itself
+    try:
+        thread = threading.Thread(target=compute)
+        thread.start()
+        computing.wait()
+        while computing.is_set():
+            steps_meanwhile += 1
+            time.sleep(0.001)
+        thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert steps_meanwhile > 0
+
+
+def test_many_threads_may_call_at_once(random):
+    q, k, v = plain.inputs(random, (1, 40, 4, 16), (1, 40, 4, 16))
+    want, wrong = rapt.attention(q, k, v, causal=True, kernel="cpu.flash"), []
+
+    def work():
+        for _ in range(100):
+            got = rapt.attention(q, k, v, causal=True, kernel="cpu.flash")
+            if not np.array_equal(got, want):
+                wrong.append(got)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+REFUSALS = {
+    "v is float64": lambda q, k, v: rapt.attention(q, k, v.astype(np.float64)),
+    "k is a list": lambda q, k, v: rapt.attention(q, k.tolist(), v),
+    "q has 2 axes": lambda q, k, v: rapt.attention(q[0, 0], k, v),
+    "k is f16; the problem wants f32": lambda q, k, v: rapt.attention(q, k.astype("f2"), v),
+    "4 heads cannot share 3 kv heads": lambda q, k, v: rapt.attention(
+        q, np.repeat(k, 2, 2)[:, :, :3], np.repeat(v, 2, 2)[:, :, :3]
+    ),
+    "the layout is 'sbhd'": lambda q, k, v: rapt.attention(q, k, v, layout="sbhd"),
+    "lengths is int64": lambda q, k, v: rapt.attention(q, k, v, lengths=np.array([7, 7])),
+    "lengths has 2 axes; it needs 1": lambda q, k, v: rapt.attention(
+        q, k, v, lengths=np.ones((2, 1), np.int32)
+    ),
+    "out is read-only": lambda q, k, v: rapt.attention(q, k, v, out=np.broadcast_to(q, q.shape)),
+    "give a pair (out, lse)": lambda q, k, v: rapt.attention(
+        q, k, v, out=np.empty((3, 5, 4, 8), "f4"), return_lse=True
+    ),
+    "out is (2, 3, 4, 8); the result is (2, 5, 4, 8)": lambda q, k, v: rapt.attention(
+        q, k, v, out=np.empty((2, 3, 4, 8), "f4")
+    ),
+    "q's last axis has stride 2": lambda q, k, v: rapt.attention(
+        np.repeat(q, 2, 3)[..., ::2], k, v
+    ),
+    "the scale is -1": lambda q, k, v: rapt.attention(q, k, v, scale=-1),
+    "neither a number of keys nor a pair": lambda q, k, v: rapt.attention(q, k, v, window="3"),
+    "lse has 4 axes": lambda q, k, v: rapt.attention(
+        q, k, v, return_lse=True, out=(np.empty_like(q), np.empty((1, 2, 4, 5), "f4"))
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSALS)
+def test_bad_input_gets_a_sentence(random, sentence):
+    with pytest.raises(ValueError) as caught:
+        REFUSALS[sentence](*plain.inputs(random))
+    assert sentence in str(caught.value)
+
+
+def test_kinds_of_errors_are_kinds_of_exceptions(random):
+    q, k, v = plain.inputs(random)
+    with pytest.raises(LookupError, match="there is no kernel 'cpu.fast'"):
+        rapt.attention(q, k, v, kernel="cpu.fast")
+    with pytest.raises(NotImplementedError, match="bf16 only"):
+        rapt.attention(q, k, v, kernel="cpu.flash_amx")
+
+
+def test_memory_of_rapt_is_an_array_of_any_library():
+    from rapt._rapt import Memory
+
+    array = np.from_dlpack(Memory("cpu", (2, 3), "f32"))
+    assert array.shape == (2, 3) and array.dtype == np.float32
+    array = array + 1  # the memory outlives the object that made it
+    assert array.shape == (2, 3)

@@ -1,0 +1,157 @@
+"""FlashAttention's functions by rapt, on CPU tensors, against attention in NumPy."""
+
+import numpy as np
+import pytest
+
+import plain
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed; rapt does not need it")
+
+from rapt.torch import (  # noqa: E402
+    flash_attn_func,
+    flash_attn_varlen_func,
+    flash_attn_with_kvcache,
+)
+
+
+@pytest.fixture
+def arrays(random):
+    return plain.inputs(random)
+
+
+def to_torch(*arrays):
+    return [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
+
+
+def close(got, want):
+    np.testing.assert_allclose(got.numpy(), want, rtol=0, atol=2e-6)
+
+
+def test_causal_aligns_at_the_last_key(arrays):
+    out, lse, probabilities = flash_attn_func(
+        *to_torch(*arrays), causal=True, return_attn_probs=True
+    )
+    want_out, want_lse = plain.attention(*arrays, plain.causal(5, 7))
+    close(out, want_out)
+    close(lse, want_lse)
+    assert probabilities is None
+
+
+def test_minus_one_is_an_unbounded_side(arrays):
+    distance = np.arange(7) - (np.arange(5)[:, None] + 2)
+    q, k, v = to_torch(*arrays)
+    close(flash_attn_func(q, k, v), plain.attention(*arrays)[0])
+    close(
+        flash_attn_func(q, k, v, window_size=(2, -1)), plain.attention(*arrays, distance >= -2)[0]
+    )
+    visible = (distance >= -2) & (distance <= 0)
+    close(
+        flash_attn_func(q, k, v, window_size=(2, 1), causal=True),
+        plain.attention(*arrays, visible)[0],
+    )
+
+
+def test_slopes_and_scale(arrays):
+    slopes = torch.tensor([0.5, 0.25, 0.125, 1.0])
+    distance = np.abs(np.arange(7) - (np.arange(5)[:, None] + 2))
+    bias = -slopes.numpy()[:, None, None] * distance
+    got = flash_attn_func(*to_torch(*arrays), alibi_slopes=slopes, softmax_scale=0.2)
+    close(got, plain.attention(*arrays, bias=bias, scale=0.2)[0])
+
+
+def test_packed_sequences(random):
+    starts = torch.tensor([0, 3, 10], dtype=torch.int32)
+    q, k, v = (random.standard_normal((10, 2, 8)).astype(np.float32) for _ in range(3))
+    got, lse, _ = flash_attn_varlen_func(
+        *to_torch(q, k, v), starts, starts, 7, 7, causal=True, return_attn_probs=True
+    )
+    assert lse.shape == (2, 10)
+    for begin, end in [(0, 3), (3, 10)]:
+        part = [x[None, begin:end] for x in (q, k, v)]
+        close(got[begin:end], plain.attention(*part, plain.causal(end - begin, end - begin))[0][0])
+
+
+def test_packed_queries_over_pages(random):
+    q = random.standard_normal((3, 4, 8)).astype(np.float32)
+    k, v = (random.standard_normal((5, 4, 2, 8)).astype(np.float32) for _ in range(2))
+    table = torch.tensor([[4, 0, 2], [1, 3, 3]], dtype=torch.int32)
+    q_starts = torch.tensor([0, 1, 3], dtype=torch.int32)
+    kv_starts = torch.tensor([0, 9, 15], dtype=torch.int32)
+    got = flash_attn_varlen_func(
+        *to_torch(q, k, v), q_starts, kv_starts, 2, 12, causal=True, block_table=table
+    )
+    for b, (begin, end, length) in enumerate([(0, 1, 9), (1, 3, 6)]):
+        keys, values = (x[table[b].numpy()].reshape(1, 12, 2, 8)[:, :length] for x in (k, v))
+        visible = plain.causal(end - begin, length)
+        close(got[begin:end], plain.attention(q[None, begin:end], keys, values, visible)[0][0])
+
+
+def cache_of(random):
+    return [random.standard_normal((3, 12, 2, 8)).astype(np.float32) for _ in range(2)]
+
+
+def test_a_cache_takes_new_keys_at_each_length(random):
+    q = random.standard_normal((3, 2, 4, 8)).astype(np.float32)
+    new_k, new_v = (random.standard_normal((3, 2, 2, 8)).astype(np.float32) for _ in range(2))
+    k_cache, v_cache = to_torch(*cache_of(random))
+    lengths = torch.tensor([0, 4, 10], dtype=torch.int32)
+    out, lse = flash_attn_with_kvcache(
+        *to_torch(q), k_cache, v_cache, *to_torch(new_k, new_v), cache_seqlens=lengths,
+        causal=True, return_softmax_lse=True,
+    )  # fmt: skip
+    assert lengths.tolist() == [0, 4, 10] and lse.shape == (3, 4, 2)
+    for b, length in enumerate([0, 4, 10]):
+        np.testing.assert_array_equal(k_cache[b, length : length + 2], new_k[b])
+        np.testing.assert_array_equal(v_cache[b, length : length + 2], new_v[b])
+        keys, values = (x[b : b + 1, : length + 2].numpy() for x in (k_cache, v_cache))
+        want = plain.attention(q[b : b + 1], keys, values, plain.causal(2, length + 2))[0]
+        close(out[b], want[0])
+
+
+def test_a_paged_cache_takes_new_keys_across_a_page_border(random):
+    q = random.standard_normal((2, 3, 4, 8)).astype(np.float32)
+    new_k, new_v = (random.standard_normal((2, 3, 2, 8)).astype(np.float32) for _ in range(2))
+    k_cache, v_cache = to_torch(
+        *(random.standard_normal((5, 4, 2, 8)).astype(np.float32) for _ in range(2))
+    )
+    table = torch.tensor([[4, 0], [1, 3]], dtype=torch.int32)
+    lengths = torch.tensor([3, 0], dtype=torch.int32)
+    out = flash_attn_with_kvcache(
+        *to_torch(q), k_cache, v_cache, *to_torch(new_k, new_v), cache_seqlens=lengths,
+        block_table=table, causal=True,
+    )  # fmt: skip
+    for b, length in enumerate([3, 0]):
+        pages = table[b].long()
+        keys, values = (
+            x[pages].reshape(1, 8, 2, 8)[:, : length + 3].numpy() for x in (k_cache, v_cache)
+        )
+        np.testing.assert_array_equal(keys[0, length:], new_k[b])
+        close(
+            out[b], plain.attention(q[b : b + 1], keys, values, plain.causal(3, length + 3))[0][0]
+        )
+
+
+def test_sequences_of_a_cache_are_picked_by_index(random):
+    q = random.standard_normal((2, 1, 4, 8)).astype(np.float32)
+    k, v = cache_of(random)
+    picked = torch.tensor([2, 0], dtype=torch.int32)
+    got = flash_attn_with_kvcache(
+        *to_torch(q, k, v), cache_seqlens=5, cache_batch_idx=picked, causal=True
+    )
+    close(got, plain.attention(q, k[[2, 0], :5], v[[2, 0], :5])[0])
+
+
+def test_what_rapt_does_not_do_is_an_error(arrays):
+    q, k, v = to_torch(*arrays)
+    with pytest.raises(NotImplementedError, match="dropout_p is given"):
+        flash_attn_func(q, k, v, dropout_p=0.1)
+    with pytest.raises(NotImplementedError, match="one slope a head"):
+        flash_attn_func(q, k, v, alibi_slopes=torch.zeros(2, 4))
+    with pytest.raises(NotImplementedError, match="rotary_cos is given"):
+        flash_attn_with_kvcache(q, k, v, rotary_cos=torch.zeros(4, 4))
+    with pytest.raises(NotImplementedError, match="cache_leftpad is given"):
+        flash_attn_with_kvcache(q, k, v, cache_leftpad=torch.zeros(2, dtype=torch.int32))
+    with pytest.raises(ValueError, match="appending needs all three"):
+        flash_attn_with_kvcache(q, k, v, k=k)
+    with pytest.raises(NotImplementedError, match="q requires grad"):
+        flash_attn_func(q.requires_grad_(), k, v)

@@ -1,0 +1,181 @@
+"""The package on an NVIDIA GPU: PyTorch's CUDA tensors in their streams, in graphs and under
+torch.compile, JAX and CuPy through DLPack. Without a GPU everything here is skipped."""
+
+import numpy as np
+import pytest
+
+import plain
+import rapt
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed; rapt does not need it")
+if not any(device.backend == "cuda" for device in rapt.devices()):
+    pytest.skip("rapt sees no CUDA device here", allow_module_level=True)
+
+from torch.nn import functional  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+
+from rapt.torch import (  # noqa: E402
+    flash_attn_func,
+    flash_attn_varlen_func,
+    flash_attn_with_kvcache,
+    scaled_dot_product_attention,
+)
+
+BOUNDS = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+def tensors(q=(2, 8, 200, 64), kv=(2, 8, 200, 64), dtype=torch.bfloat16):
+    return [torch.randn(size, device="cuda").to(dtype) for size in (q, kv, kv)]
+
+
+def exact(q, k, v, **options):
+    return functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), **options)
+
+
+@pytest.mark.parametrize("dtype", BOUNDS, ids=str)
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.2}], ids=str)
+def test_the_result_is_exact_attention(dtype, options):
+    q, k, v = tensors(dtype=dtype)
+    got = scaled_dot_product_attention(q, k, v, **options)
+    assert got.device == q.device and got.dtype == dtype
+    torch.testing.assert_close(got.double(), exact(q, k, v, **options), rtol=0, atol=BOUNDS[dtype])
+
+
+@pytest.mark.parametrize("backend", [SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION])
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_result_is_that_of_torchs_own_backends(backend, causal):
+    q, k, v = tensors()
+    got = scaled_dot_product_attention(q, k, v, is_causal=causal)
+    with sdpa_kernel(backend):
+        want = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    torch.testing.assert_close(got, want, rtol=0, atol=2 * BOUNDS[q.dtype])
+
+
+def test_masks_and_grouped_heads():
+    q, k, v = tensors((2, 8, 33, 64), (2, 2, 70, 64), torch.float32)
+    mask = torch.rand(2, 1, 33, 70, device="cuda") < 0.5
+    for attn_mask in [mask, torch.where(mask, 0.5, float("-inf"))]:
+        got = scaled_dot_product_attention(q, k, v, attn_mask, enable_gqa=True)
+        wide = attn_mask if attn_mask.dtype == torch.bool else attn_mask.double()
+        want = exact(q, k, v, attn_mask=wide, enable_gqa=True)
+        torch.testing.assert_close(got.double(), want, rtol=0, atol=1e-5)
+
+
+def test_work_goes_into_the_current_stream():
+    q, k, v = tensors((1, 16, 2048, 64), (1, 16, 2048, 64), torch.float32)
+    want = exact(q, k, v)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(50_000_000)  # what follows in this stream waits; other streams do not
+        doubled = q * 2
+        out = scaled_dot_product_attention(doubled, k, v, scale=1 / 16)
+        assert not stream.query()  # nobody waited for the device
+    stream.synchronize()
+    torch.testing.assert_close(out.double(), want, rtol=0, atol=1e-5)
+
+
+def test_a_graph_that_captured_it_computes_again_on_new_data():
+    q, k, v = tensors()
+    plan = rapt.plan(q, k, v, layout="bhsd")
+    out_of_plan = torch.empty_like(q)
+    scaled_dot_product_attention(q, k, v)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = scaled_dot_product_attention(q, k, v)
+        plan.run(q, k, v, layout="bhsd", out=out_of_plan)
+    for _ in range(2):
+        q.copy_(torch.randn_like(q))
+        graph.replay()
+        torch.cuda.synchronize()
+        want = exact(q, k, v)
+        torch.testing.assert_close(out.double(), want, rtol=0, atol=BOUNDS[q.dtype])
+        torch.testing.assert_close(out_of_plan, out)
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_compile_keeps_it_whole(mode):
+    q, k, v = tensors()
+
+    def step(q, k, v):
+        return scaled_dot_product_attention(q * 2, k, v, is_causal=True) + 1
+
+    compiled = torch.compile(step, fullgraph=True, mode=mode)
+    with torch.inference_mode():
+        for _ in range(3):  # recorded, captured, replayed
+            torch.testing.assert_close(compiled(q, k, v).clone(), step(q, k, v), rtol=0, atol=2e-2)
+
+
+def test_flash_attention_functions():
+    q, k, v = (x.transpose(1, 2).contiguous() for x in tensors(dtype=torch.float32))
+    want = exact(*(x.transpose(1, 2) for x in (q, k, v)), is_causal=True).transpose(1, 2)
+    torch.testing.assert_close(
+        flash_attn_func(q, k, v, causal=True).double(), want, rtol=0, atol=1e-5
+    )
+    starts = torch.tensor([0, 200, 400], dtype=torch.int32, device="cuda")
+    packed = flash_attn_varlen_func(
+        *(x.flatten(0, 1) for x in (q, k, v)), starts, starts, 200, 200, causal=True
+    )
+    torch.testing.assert_close(packed.double(), want.flatten(0, 1), rtol=0, atol=1e-5)
+    cache = [torch.zeros(2, 256, 8, 64, device="cuda") for _ in range(2)]
+    decoded = flash_attn_with_kvcache(q, *cache, k, v, cache_seqlens=0, causal=True)
+    torch.testing.assert_close(decoded.double(), want, rtol=0, atol=1e-5)
+
+
+def test_tensors_of_two_devices_are_refused():
+    q, k, v = tensors()
+    with pytest.raises(ValueError, match="k lies on cpu and q on cuda:0"):
+        rapt.attention(q, k.cpu(), v, layout="bhsd")
+
+
+def test_jax_arrays_on_the_gpu(random):
+    jax = pytest.importorskip("jax", reason="JAX is not installed; rapt does not need it")
+    if jax.default_backend() != "gpu":
+        pytest.skip("this JAX has no GPU")
+    arrays = plain.inputs(random)
+    q, k, v = map(jax.numpy.asarray, arrays)
+    out = rapt.attention(q * 2, k, v, causal=True, scale=0.25)
+    assert isinstance(out, jax.Array) and out.devices() == q.devices()
+    want = plain.attention(arrays[0] * 2, *arrays[1:], plain.causal(5, 7), scale=0.25)[0]
+    np.testing.assert_allclose(out, want, rtol=0, atol=1e-5)
+
+
+def test_cupy_arrays_in_a_stream_of_their_own(random):
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed; rapt does not need it")
+    arrays = plain.inputs(random)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        q, k, v = map(cupy.asarray, arrays)
+        out, lse = rapt.attention(q, k, v, causal=True, return_lse=True)
+        assert isinstance(out, cupy.ndarray)
+        got = out.get(), lse.get()
+        stream.synchronize()
+    for array, want in zip(got, plain.attention(*arrays, plain.causal(5, 7))):
+        np.testing.assert_allclose(array, want, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt2"])
+def test_transformers_models_give_eagers_logits(name, dtype):
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    import models
+    import rapt.transformers
+
+    rapt.transformers.register()
+    bound = {torch.float32: 5e-5, torch.bfloat16: 0.1}[dtype]
+    for padded in [False, True]:
+        ids, mask = models.prompt("cuda", padded)
+        eager, ours = (models.model(name, kind, "cuda", dtype) for kind in ["eager", "rapt"])
+        with torch.inference_mode():
+            want, got = (m(ids, attention_mask=mask).logits[mask.bool()] for m in (eager, ours))
+        torch.testing.assert_close(got, want, rtol=0, atol=bound)
+        if dtype == torch.float32:
+            want_tokens, want = models.generated(eager, ids, mask)
+            got_tokens, got = models.generated(ours, ids, mask)
+            assert torch.equal(got_tokens, want_tokens)
+            torch.testing.assert_close(got, want, rtol=0, atol=bound)

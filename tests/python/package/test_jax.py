@@ -1,0 +1,27 @@
+"""JAX's arrays on the CPU: rapt's memory becomes theirs."""
+
+import numpy as np
+import pytest
+
+import plain
+import rapt
+
+jax = pytest.importorskip("jax", reason="JAX is not installed; rapt does not need it")
+
+
+def test_jax_arrays_go_in_and_come_out(random):
+    arrays = plain.inputs(random)
+    q, k, v = (jax.device_put(array, jax.devices("cpu")[0]) for array in arrays)
+    out, lse = rapt.attention(q, k, v, causal=True, return_lse=True)
+    assert isinstance(out, jax.Array) and isinstance(lse, jax.Array)
+    want_out, want_lse = plain.attention(*arrays, plain.causal(5, 7))
+    np.testing.assert_allclose(out, want_out, rtol=0, atol=2e-6)
+    np.testing.assert_allclose(lse, want_lse, rtol=0, atol=2e-6)
+
+
+def test_bfloat16_stays_bfloat16(random):
+    q, k, v = (jax.numpy.asarray(array, jax.numpy.bfloat16) for array in plain.inputs(random))
+    out = rapt.attention(q, k, v)
+    assert out.dtype == jax.numpy.bfloat16
+    want = plain.attention(*(np.asarray(x, np.float32) for x in (q, k, v)))[0]
+    np.testing.assert_allclose(np.asarray(out, np.float32), want, rtol=0, atol=2e-2)

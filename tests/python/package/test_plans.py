@@ -1,0 +1,103 @@
+"""Plans, problems, explanations and what there is to list."""
+
+import numpy as np
+import pytest
+
+import plain
+import rapt
+
+
+def test_a_problem_is_the_string_that_the_program_takes(random):
+    q, k, v = plain.inputs(random)
+    text = rapt.problem(q, k, v, causal=True, window=3, return_lse=True)
+    assert text == "b2 h4/2 q5 kv7 d8 f32 causal window3 lse"
+
+
+def test_a_plan_from_arrays_runs_on_arrays_like_them(random):
+    q, k, v = plain.inputs(random)
+    plan = rapt.plan(q, k, v, causal=True, return_lse=True, kernel="cpu.flash")
+    assert plan.kernel == "cpu.flash" and plan.device == "cpu"
+    assert plan.problem == "b2 h4/2 q5 kv7 d8 f32 causal lse"
+    for _ in range(2):
+        q, k, v = plain.inputs(random)
+        out, lse = plan.run(q, k, v)
+        want_out, want_lse = plain.attention(q, k, v, plain.causal(5, 7))
+        np.testing.assert_allclose(out, want_out, atol=2e-6)
+        np.testing.assert_allclose(lse, want_lse, atol=2e-6)
+
+
+def test_a_plan_from_a_string_takes_a_kernel_and_a_config(random):
+    plan = rapt.Plan("b2 h4/2 q5 kv7 d8 f32", kernel="cpu.split_kv", config="chunk=512")
+    assert plan.config == "chunk=512"
+    q, k, v = plain.inputs(random)
+    np.testing.assert_allclose(plan.run(q, k, v), plain.attention(q, k, v)[0], atol=2e-6)
+
+
+def test_a_plan_refuses_other_arrays(random):
+    q, k, v = plain.inputs(random)
+    plan = rapt.plan(q, k, v)
+    with pytest.raises(ValueError, match="k's seq axis has size 6; the problem wants 7"):
+        plan.run(q, k[:, 1:], v[:, 1:])
+
+
+def test_an_explanation_names_the_choice_and_the_refusals():
+    explanation = rapt.explain("b1 h16 s2048 d64 f32")
+    assert explanation.kernel == "cpu.flash" and explanation.device == "cpu"
+    by_kernel = {candidate.kernel: candidate for candidate in explanation.candidates}
+    assert by_kernel["cpu.flash"].chosen and by_kernel["cpu.flash"].seconds > 0
+    assert "bf16" in by_kernel["cpu.flash_amx"].refusal
+    assert "chosen: cpu.flash" in str(explanation)
+    named = rapt.explain("b1 h16 s2048 d64 f32", kernel="cpu.naive")
+    assert named.kernel == "cpu.naive"
+    with pytest.raises(ValueError, match="h16x"):
+        rapt.explain("b1 h16x s2048 d64 f32")
+
+
+def test_devices_and_kernels_are_listed():
+    devices = {str(device): device for device in rapt.devices()}
+    assert devices["cpu"].backend == "cpu" and devices["cpu"].threads >= 1
+    assert isinstance(devices["cpu"].features, list)
+    kernels = {kernel.name: kernel for kernel in rapt.kernels()}
+    assert kernels["cpu.oracle"].by_name_only and kernels["cpu.flash"].backend == "cpu"
+    assert all(kernel.summary for kernel in kernels.values())
+
+
+def test_the_environment_is_obeyed_by_calls_that_were_seen_before(random, monkeypatch, capfd):
+    q, k, v = plain.inputs(random)
+    rapt.attention(q, k, v)
+    monkeypatch.setenv("RAPT_KERNEL", "cpu.naive")
+    monkeypatch.setenv("RAPT_LOG", "1")
+    rapt.attention(q, k, v)
+    assert "cpu.naive" in capfd.readouterr().err
+    monkeypatch.setenv("RAPT_KERNEL", "cpu.nothing")
+    with pytest.raises(LookupError, match="cpu.nothing"):
+        rapt.attention(q, k, v)
+
+
+@pytest.mark.parametrize("layout", ["bshd", "bhsd"])
+def test_merged_halves_are_the_whole(random, layout):
+    q, k, v = plain.inputs(random)
+    if layout == "bhsd":
+        q, k, v = (np.ascontiguousarray(x.swapaxes(1, 2)) for x in (q, k, v))
+    keys = slice(0, 3), slice(3, 7)
+    axis = 1 if layout == "bshd" else 2
+    parts = []
+    for half in keys:
+        at = (slice(None),) * axis + (half,)
+        parts.append(rapt.attention(q, k[at], v[at], layout=layout, return_lse=True))
+    out, lse = rapt.merge(*parts, layout=layout)
+    want_out, want_lse = rapt.attention(q, k, v, layout=layout, return_lse=True)
+    np.testing.assert_allclose(out, want_out, atol=2e-6)
+    np.testing.assert_allclose(lse, want_lse, atol=2e-6)
+    into = np.empty_like(out), np.empty_like(lse)
+    assert rapt.merge(*parts, layout=layout, out=into)[0] is into[0]
+    np.testing.assert_array_equal(into[0], out)
+
+
+def test_merge_refuses_what_does_not_fit(random):
+    q, k, v = plain.inputs(random)
+    out, lse = rapt.attention(q, k, v, return_lse=True)
+    with pytest.raises(ValueError, match="second.out has sizes 1"):
+        rapt.merge((out, lse), (out[:1], lse[:1]))
+    with pytest.raises(ValueError, match="merge takes pairs"):
+        rapt.merge((out, lse), (out,))

@@ -1,0 +1,69 @@
+"""rapt.attention on random problems with every feature, given as NumPy arrays with whatever strides
+they have, against the NumPy reference."""
+
+import ml_dtypes
+import numpy as np
+
+import comparison
+import oracle_dump
+import problem_string
+import reference
+import rapt
+
+FIRST_SEED, COUNT = 31000, 150
+
+
+def array(memory, axes=4):
+    """The tensor as an array of its own type; bf16 as ml_dtypes has it."""
+    view = memory.view()
+    if memory.dtype == "bf16":
+        view = view.view(ml_dtypes.bfloat16)
+    if memory.dtype == "u8":
+        view = view.view(bool)
+    return view.reshape(view.shape[:axes]) if axes < 4 else view
+
+
+def call(case, problem, out, lse):
+    """The case as one would write it in Python."""
+    inputs = case.inputs
+    tensors = {name: array(inputs[name]) for name in ["bias", "mask"] if name in inputs}
+    tensors |= {name: array(inputs[name], 1) for name in ["alibi", "sinks"] if name in inputs}
+    tensors |= {
+        name: array(inputs[name], 1) for name in ["q_starts", "kv_starts"] if name in inputs
+    }
+    if "kv_lengths" in inputs:
+        tensors["lengths"] = array(inputs["kv_lengths"], 1)
+    if "page_table" in inputs:
+        tensors["page_table"] = array(inputs["page_table"], 2)
+    return rapt.attention(
+        *(array(inputs[name]) for name in "qkv"),
+        window=(problem.left, problem.right),
+        offset=problem.offset,
+        softcap=problem.softcap,
+        scale=problem.scale,
+        max_q_len=problem.q_len if problem.varlen else None,
+        max_kv_len=problem.kv_len if problem.varlen or problem.page_size else None,
+        batch_invariant=problem.batch_invariant,
+        tf32=problem.tf32,
+        return_lse=problem.lse,
+        out=(out, lse) if problem.lse else out,
+        **tensors,
+    )
+
+
+def test_random_problems_give_what_numpy_gives(dump_program):
+    faults, count = [], 0
+    for case in oracle_dump.cases(dump_program, FIRST_SEED, COUNT):
+        problem = problem_string.parse(case.problem)
+        results = case.results["cpu.oracle"]
+        for memory in results.values():
+            memory.data = np.full_like(memory.data, 0xFF)
+        lse = array(results["lse"], 3) if problem.lse else None
+        call(case, problem, array(results["out"]), lse)
+        expected = reference.attention(problem, case.inputs)
+        found = comparison.naive_faults(problem, results, expected, case.inputs)
+        found += comparison.misplaced_writes(results, expected)
+        faults += [f"{sentence}\n    {case.problem} (seed {case.seed})" for sentence in found]
+        count += 1
+    assert count == COUNT
+    assert not faults, "\n".join(faults)

@@ -1,0 +1,170 @@
+"""rapt.torch on CPU tensors: PyTorch's function against PyTorch's own, as an operator of torch."""
+
+import numpy as np
+import pytest
+
+import plain
+import rapt
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed; rapt does not need it")
+from torch.nn import functional  # noqa: E402
+
+from rapt.torch import scaled_dot_product_attention  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+def tensors(*sizes, dtype=torch.float32):
+    return [torch.randn(size).to(dtype) for size in sizes]
+
+
+def usual(dtype=torch.float32):
+    return tensors((2, 4, 5, 8), (2, 4, 7, 8), (2, 4, 7, 6), dtype=dtype)
+
+
+MASK = torch.rand(2, 1, 5, 7, generator=torch.Generator().manual_seed(1)) < 0.5
+MASK[0, 0, 1] = False  # a row that sees nothing
+FLOAT_MASK = torch.randn(4, 5, 7, generator=torch.Generator().manual_seed(2))
+CALLS = {
+    "nothing else": {},
+    "is_causal starts at the first key": {"is_causal": True},
+    "a scale": {"scale": 0.3},
+    "a boolean mask": {"attn_mask": MASK},
+    "a boolean mask of two axes": {"attn_mask": MASK[1, 0]},
+    "an expanded mask": {"attn_mask": MASK.expand(2, 4, 5, 7)},
+    "a mask for keys alone": {"attn_mask": MASK[:, :, :1].expand(2, 1, 5, 7)},
+    "a transposed mask": {"attn_mask": MASK.transpose(2, 3).contiguous().transpose(2, 3)},
+    "a float mask": {"attn_mask": FLOAT_MASK},
+    "a float mask of minus infinities": {"attn_mask": torch.where(MASK, 0.0, float("-inf"))},
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_result_is_pytorchs(call):
+    q, k, v = usual()
+    got = scaled_dot_product_attention(q, k, v, **CALLS[call])
+    want = functional.scaled_dot_product_attention(q, k, v, **CALLS[call])
+    torch.testing.assert_close(got, want, rtol=0, atol=2e-6)
+
+
+SHAPES = {
+    "no batch": [(4, 5, 8), (4, 7, 8), (4, 7, 8)],
+    "one head": [(5, 8), (7, 8), (7, 8)],
+    "two batch axes": [(2, 3, 4, 5, 8), (2, 3, 4, 7, 8), (2, 3, 4, 7, 8)],
+    "a shared batch": [(2, 4, 5, 8), (1, 4, 7, 8), (1, 4, 7, 8)],
+    "shared heads": [(2, 4, 5, 8), (2, 1, 7, 8), (2, 1, 7, 8)],
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_any_number_of_axes(name):
+    q, k, v = tensors(*SHAPES[name])
+    got = scaled_dot_product_attention(q, k, v)
+    want = functional.scaled_dot_product_attention(q, k, v)
+    torch.testing.assert_close(got, want, rtol=0, atol=2e-6)
+
+
+def test_grouped_heads_only_where_enabled():
+    q, k, v = tensors((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 8))
+    got = scaled_dot_product_attention(q, k, v, enable_gqa=True)
+    want = functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+    torch.testing.assert_close(got, want, rtol=0, atol=2e-6)
+    with pytest.raises(RuntimeError):
+        scaled_dot_product_attention(q, k, v)
+
+
+@pytest.mark.parametrize("dtype, bound", [(torch.float16, 2e-3), (torch.bfloat16, 1.6e-2)])
+def test_sixteen_bits(dtype, bound):
+    q, k, v = usual(dtype)
+    got = scaled_dot_product_attention(q, k, v, is_causal=True)
+    want = functional.scaled_dot_product_attention(
+        q.double(), k.double(), v.double(), is_causal=True
+    )
+    assert got.dtype == dtype
+    torch.testing.assert_close(got.double(), want, rtol=0, atol=bound)
+
+
+def test_any_strides():
+    q, k, v = usual()
+    views = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k)]
+    last_axis_apart = v.transpose(2, 3).contiguous().transpose(2, 3)
+    got = scaled_dot_product_attention(*views, last_axis_apart)
+    torch.testing.assert_close(got, functional.scaled_dot_product_attention(q, k, v))
+
+
+def test_what_rapt_does_not_do_is_an_error():
+    q, k, v = usual()
+    with pytest.raises(NotImplementedError, match="dropout_p is 0.1"):
+        scaled_dot_product_attention(q, k, v, dropout_p=0.1)
+    with pytest.raises(RuntimeError, match="is_causal and attn_mask"):
+        scaled_dot_product_attention(q, k, v, MASK, is_causal=True)
+
+
+def test_a_tensor_that_requires_grad_is_an_error_that_names_the_way_out():
+    q, k, v = usual()
+    k.requires_grad_()
+    with pytest.raises(NotImplementedError, match="key requires grad.*torch.no_grad"):
+        scaled_dot_product_attention(q, k, v)
+    with pytest.raises(NotImplementedError, match="k requires grad.*k.detach"):
+        rapt.attention(q, k, v, layout="bhsd")
+    with pytest.raises(NotImplementedError, match="requires grad"):
+        torch.ops.rapt.attention(q, k, v, layout="bhsd")
+    with torch.no_grad():
+        assert not scaled_dot_product_attention(q, k, v).requires_grad
+    with torch.inference_mode():
+        rapt.attention(q, k, v, layout="bhsd")
+
+
+def test_the_operator_is_registered_as_torch_wants_it():
+    q, k, v = usual()
+    options = {"layout": "bhsd", "causal": True}
+    torch.library.opcheck(torch.ops.rapt.attention.default, (q, k, v), options)
+    torch.library.opcheck(torch.ops.rapt.attention_with_lse.default, (q, k, v), options)
+
+
+def test_compile_keeps_the_operator_whole():
+    q, k, v = usual()
+    graphs = []
+
+    def backend(graph, example_inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    def step(q, k, v):
+        return scaled_dot_product_attention(q * 2, k, v, is_causal=True) + 1
+
+    compiled = torch.compile(step, fullgraph=True, backend=backend)
+    torch.testing.assert_close(compiled(q, k, v), step(q, k, v))
+    calls = [node for node in graphs[0].graph.nodes if "rapt.attention" in str(node.target)]
+    assert len(graphs) == 1 and len(calls) == 1
+
+
+def test_a_traced_module_holds_the_operator():
+    q, k, v = usual()
+    traced = torch.fx.experimental.proxy_tensor.make_fx(
+        lambda *tensors: scaled_dot_product_attention(*tensors)
+    )(q, k, v)
+    assert any("rapt.attention" in str(node.target) for node in traced.graph.nodes)
+    torch.testing.assert_close(traced(2 * q, k, v), scaled_dot_product_attention(2 * q, k, v))
+
+
+def test_fake_tensors_have_the_right_shapes():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode() as mode:
+        q, k, v = (mode.from_tensor(x) for x in usual(torch.bfloat16))
+        out, lse = torch.ops.rapt.attention_with_lse(q, k, v, layout="bhsd")
+    assert out.shape == (2, 4, 5, 6) and out.dtype == torch.bfloat16
+    assert lse.shape == (2, 4, 5) and lse.dtype == torch.float32
+
+
+def test_tensors_are_taken_without_a_copy(random):
+    arrays = plain.inputs(random)
+    q, k, v = (torch.from_numpy(array) for array in arrays)
+    out = torch.zeros(2, 5, 4, 8)
+    assert rapt.attention(q, k, v, out=out) is out
+    np.testing.assert_array_equal(out.numpy(), rapt.attention(*arrays))
+    assert isinstance(rapt.attention(q, k, v), torch.Tensor)
