@@ -23,6 +23,11 @@ constexpr bool follows() {
   if constexpr (requires { Kernel::follows; }) return Kernel::follows;
   return false;
 }
+template <class Kernel>
+constexpr bool most_shared_memory() {
+  if constexpr (requires { Kernel::most_shared_memory; }) return Kernel::most_shared_memory;
+  return false;
+}
 
 struct Launcher {
   using Target = cuda::Target;
@@ -34,8 +39,9 @@ struct Launcher {
     static_assert(Kernel::shared_bytes <= gpu::most_shared_bytes);
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
     const UseDevice current(where.device);
-    if (Kernel::shared_bytes > 48 << 10)
-      allow_shared_memory<entry<Kernel>>(where.device, Kernel::shared_bytes);
+    if (Kernel::shared_bytes > 48 << 10 || most_shared_memory<Kernel>())
+      allow_shared_memory<entry<Kernel>>(where.device, Kernel::shared_bytes,
+                                         most_shared_memory<Kernel>());
     // A kernel that follows another is brought onto the chip before that one has ended.
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;

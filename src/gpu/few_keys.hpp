@@ -13,31 +13,31 @@ namespace rapt::gpu {
 inline constexpr int few_keys = 64;
 inline constexpr Index few_slices = 8;  // more of them take longer to sum than a launch
 
-template <class Target, class Element>
+template <class Target, bool plain, class Element>
 struct FewKeysOut {
-  using Parameters = ScoreMatrix;
+  using Parameters = TiledParameters;
   static constexpr bool follows = true;
   static constexpr int threads = tiled_threads, blocks = 4;
   static constexpr int rows = small_tiles.rows, keys_each = few_keys / thread_columns;
   static constexpr int dims = out_tile_dims, dims_each = dims / thread_columns;
   static constexpr int access = static_cast<int>(matrix_access);
-  static constexpr int at_once = 4;          // slices whose loads are in flight together
   static constexpr int half = few_keys / 2;  // of the values: what a thread loads at a time
   static constexpr int weights_stride = tile_stride<few_keys>, values_stride = tile_stride<dims>;
   static constexpr int values_at = tile_bytes<rows, few_keys>;
   static constexpr int shared_bytes = values_at + tile_bytes<few_keys, dims>;
+  static constexpr bool most_shared_memory = true;
   using Place = ThreadPlace<Target, rows>;
   using ValuePieces = TilePieces<Target, Element, half, dims, threads>;
   static_assert(ValuePieces::each == ValuePieces::at_once);
 
-  RAPT_DEVICE static void run(const Parameters& m) {
+  RAPT_DEVICE static void run(const Parameters& p) {
+    const ScoreMatrix m = known<plain>(p.matrix);
     const semantics::Call& call = m.call;
-    const Index dim_tiles = semantics::divided_up(call.v_dim, dims);
-    const Index first_dim = Target::block_x() % dim_tiles * dims;
-    const QueryTile t = query_tile(m, Target::block_x() / dim_tiles, rows);
-    const bool whole = whole_accesses<Element>(m.aligned, call.v_dim);
+    const Index first_dim = p.tiles.remainder(Target::block_x()) * dims;
+    const QueryTile t = query_tile(m, p.query_tiles, p.tiles.quotient(Target::block_x()), rows);
+    const bool whole = plain || whole_accesses<Element>(m.aligned, call.v_dim);
     const KeyRows<Element> value_rows(call, t.sequence, call.v, call.v_stride,
-                                      semantics::kv_head_of(call, t.head));
+                                      m.group.quotient(t.head));
     ValuePieces halves[2];
     RAPT_UNROLL
     for (int h = 0; h < 2; ++h) {
@@ -90,7 +90,7 @@ struct FewKeysOut {
 
  private:
   // The weights of a thread's query and of keys column · 8 …, and the state of the whole row.
-  RAPT_DEVICE static RowState weigh(const Parameters& m, const QueryTile& t,
+  RAPT_DEVICE static RowState weigh(const ScoreMatrix& m, const QueryTile& t,
                                     float (&of_keys)[keys_each]) {
     const semantics::Call& call = m.call;
     const Index query = semantics::smaller(t.first + Place::row(0), t.last);
@@ -101,21 +101,13 @@ struct FewKeysOut {
         m.scores + matrix_row(call, t.sequence, query, t.head) * m.chunk + first_key;
     RAPT_UNROLL
     for (int j = 0; j < keys_each; ++j) of_keys[j] = 0;
-    for (Index slice = 0; slice < m.slices; slice += at_once) {
-      Vector<float, access> some[at_once][keys_each / access] = {};
+    for (Index slice = 0; slice < m.slices; ++slice, scores += m.rows * m.chunk) {
       RAPT_UNROLL
-      for (int i = 0; i < at_once; ++i, scores += m.rows * m.chunk) {
+      for (int j = 0; j < keys_each; j += access) {
+        if (first_key + j >= seen.end) continue;
+        const auto some = Target::load(reinterpret_cast<const Vector<float, access>*>(scores + j));
         RAPT_UNROLL
-        for (int j = 0; j < keys_each; j += access) {
-          if (slice + i < m.slices && first_key + j < seen.end)
-            some[i][j / access] =
-                Target::load(reinterpret_cast<const Vector<float, access>*>(scores + j));
-        }
-      }
-      RAPT_UNROLL
-      for (int i = 0; i < at_once; ++i) {
-        RAPT_UNROLL
-        for (int j = 0; j < keys_each; ++j) of_keys[j] += some[i][j / access].at[j % access];
+        for (int i = 0; i < access; ++i) of_keys[j + i] += some.at[i];
       }
     }
     RowState state = first_state(call, t.head);

@@ -122,7 +122,7 @@ void launch_naive(const ScoreMatrix& matrix, Where where) {
     Launcher::template launch<Scores>({semantics::divided_up(call.kv_len, Scores::keys) *
                                        semantics::divided_up(call.q_len, Scores::queries) * heads},
                                       matrix, where);
-    launch_matrix_softmax<Launcher, Element>(matrix, where);
+    launch_matrix_softmax<Launcher, false, Element>(matrix, where);
     Launcher::template launch<Out>({semantics::divided_up(call.v_dim, Out::dims) *
                                     semantics::divided_up(call.q_len, Out::queries) * heads},
                                    matrix, where);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "src/gpu/block_reductions.hpp"
+#include "src/gpu/divisor.hpp"
 #include "src/gpu/launch.hpp"
 #include "src/gpu/scoring.hpp"
 #include "src/gpu/sums.hpp"
@@ -23,6 +24,9 @@ struct ScoreMatrix {
   semantics::Call call;
   DType dtype;
   bool aligned;             // rows of all tensors start at multiples of 16 bytes
+  bool plain;               // see known()
+  Divisor heads, group;     // query heads, and those of a kv head
+  Divisor q_len;            // call.q_len, or 1
   Index rows;               // queries of all sequences times heads
   Index first_key, chunk;   // this pass's keys; a multiple of matrix_access a pass
   Index slices, slice_dim;  // parts of the head dim
@@ -31,6 +35,24 @@ struct ScoreMatrix {
   float* sums;              // (2, rows, v_dim) of earlier chunks, with rests; null: one chunk
   bool last;                // chunk
 };
+
+// Most problems are plain: rows of whole accesses, dense tensors of equal sequences, one chunk, and
+// scores that are scaled dot products. A kernel of its own for these has less than half the code,
+// and where a block has little to do, most of its time goes into reading code.
+template <bool plain>
+RAPT_DEVICE ScoreMatrix known(const ScoreMatrix& matrix) {
+  ScoreMatrix m = matrix;
+  if constexpr (plain) {
+    m.call.q_starts = m.call.kv_starts = m.call.kv_lengths = m.call.page_table = nullptr;
+    m.call.bias = nullptr;
+    m.call.mask = nullptr;
+    m.call.alibi = nullptr;
+    m.call.softcap = 0;
+    m.first_key = 0;
+    m.last = true;
+  }
+  return m;
+}
 
 // The matrix's row of a query and head.
 RAPT_DEVICE Index matrix_row(const semantics::Call& call, const semantics::Sequence& sequence,
@@ -51,19 +73,21 @@ RAPT_DEVICE semantics::Range within_chunk(const ScoreMatrix& m, semantics::Range
 }
 
 // One block a row. Threads stand `groups` deep over the keys: each group sums some of the slices.
-template <class Target, class Element>
+template <class Target, bool plain, class Element>
 struct MatrixSoftmax {
   using Parameters = ScoreMatrix;
   static constexpr bool follows = true;
   static constexpr int threads = 256, blocks = 4, most_groups = 16;
   static constexpr int shared_bytes = threads * 4;
+  static constexpr bool most_shared_memory = true;
 
-  RAPT_DEVICE static void run(const Parameters& m) {
+  RAPT_DEVICE static void run(const Parameters& parameters) {
     Target::wait_for_previous();
+    const ScoreMatrix m = known<plain>(parameters);
     const semantics::Call& call = m.call;
-    const Index block = Target::block_x();
-    const Index head = block % call.heads, query = block / call.heads % call.q_len;
-    const semantics::Sequence sequence = semantics::sequence(call, block / call.heads / call.q_len);
+    const int queries = m.heads.quotient(Target::block_x());
+    const int head = m.heads.remainder(Target::block_x()), query = m.q_len.remainder(queries);
+    const semantics::Sequence sequence = semantics::sequence(call, m.q_len.quotient(queries));
     if (query >= sequence.q_len) return;
     const Index position = query + sequence.offset, row = matrix_row(call, sequence, query, head);
     const semantics::Range seen =
@@ -150,10 +174,10 @@ struct MatrixSoftmax {
   }
 };
 
-template <class Launcher, class Element>
+template <class Launcher, bool plain, class Element>
 void launch_matrix_softmax(const ScoreMatrix& matrix, Where where) {
   const semantics::Call& call = matrix.call;
-  Launcher::template launch<MatrixSoftmax<typename Launcher::Target, Element>>(
+  Launcher::template launch<MatrixSoftmax<typename Launcher::Target, plain, Element>>(
       {call.batch * call.q_len * call.heads}, matrix, where);
 }
 

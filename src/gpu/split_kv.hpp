@@ -20,11 +20,11 @@ struct SplitKvCombine {
   static constexpr int shared_bytes = Merge::bytes;
 
   RAPT_DEVICE static void run(const Parameters& p) {
-    Target::wait_for_previous();
     const int queries = p.heads.quotient(Target::block_x());
     const SplitKvRow row = {p.q_len.remainder(queries), p.heads.remainder(Target::block_x())};
     const int row_of_kv_head = row.query * p.group.value + p.group.remainder(row.head);
     const RowTile tile = row_tile(p, p.q_len.quotient(queries), p.rows.quotient(row_of_kv_head));
+    Target::wait_for_previous();  // for partial results; lengths were there before
     if (row.query >= tile.sequence.q_len || tile.has_one_chunk()) return;
 
     const int slice = Target::thread() / lanes, lane = Target::thread() % lanes, at = lane * each;

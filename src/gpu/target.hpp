@@ -11,6 +11,10 @@
 //     static constexpr bool follows = true;           only if it always comes right after another
 //                                                     kernel of the same call, in the same stream:
 //                                                     it may start before that one has ended
+//     static constexpr bool most_shared_memory = true;    only if that is to be early, in both
+//                                                     kernels: a multiprocessor must be idle to
+//                                                     divide its memory between cache and shared
+//                                                     memory anew, and so they agree
 //     RAPT_DEVICE static void run(const Parameters&); what every thread does
 //   };
 //

@@ -16,10 +16,22 @@ namespace rapt::gpu {
 struct TiledConfig {
   int rows;   // of a tile; its keys too
   int strip;  // dims of the scores' operands
+  bool plain = false;
 };
 // Large tiles read less; small ones fill the chip where there are few queries.
 inline constexpr TiledConfig large_tiles = {.rows = 64, .strip = 32};
 inline constexpr TiledConfig small_tiles = {.rows = 16, .strip = 64};
+constexpr TiledConfig with_plain(TiledConfig config, bool plain) {
+  config.plain = plain;
+  return config;
+}
+
+struct TiledParameters {
+  ScoreMatrix matrix;
+  // A block's number: tile of keys or dims, then slice (of scores), then tile of queries, then
+  // head.
+  Divisor tiles, slices, query_tiles;
+};
 
 inline constexpr int tiled_threads = 128, tiled_row_groups = tiled_threads / thread_columns;
 inline constexpr int out_tile_dims = 64;
@@ -28,16 +40,17 @@ inline constexpr int span_of_dims = 256;  // that a score may be summed over one
 // Queries of one head, and the keys they see.
 struct QueryTile {
   semantics::Sequence sequence;
-  Index head, first, last;  // first > last: there are none
-  semantics::Range keys;    // of the chunk
+  int head;
+  Index first, last;      // first > last: there are none
+  semantics::Range keys;  // of the chunk
 };
-RAPT_DEVICE QueryTile query_tile(const ScoreMatrix& m, Index index, int rows) {
+RAPT_DEVICE QueryTile query_tile(const ScoreMatrix& m, const Divisor& tiles, int index, int rows) {
   const semantics::Call& call = m.call;
-  const Index tiles = semantics::divided_up(call.q_len, rows);
+  const int heads = tiles.quotient(index);
   QueryTile t;
-  t.sequence = semantics::sequence(call, index / tiles / call.heads);
-  t.head = index / tiles % call.heads;
-  t.first = index % tiles * rows;
+  t.sequence = semantics::sequence(call, m.heads.quotient(heads));
+  t.head = m.heads.remainder(heads);
+  t.first = tiles.remainder(index) * rows;
   t.last = semantics::smaller(t.first + rows, t.sequence.q_len) - 1;
   t.keys = {0, 0};
   if (t.first <= t.last) {
@@ -50,32 +63,32 @@ RAPT_DEVICE QueryTile query_tile(const ScoreMatrix& m, Index index, int rows) {
 
 template <class Target, TiledConfig config, class Element>
 struct TiledScores {
-  using Parameters = ScoreMatrix;
+  using Parameters = TiledParameters;
   static constexpr int threads = tiled_threads, blocks = config.rows == 64 ? 3 : 4;
   static constexpr int rows_each = config.rows / tiled_row_groups;
   static constexpr int keys_each = config.rows / thread_columns;
   static constexpr int strip = config.strip, stride = tile_stride<strip>;
   static constexpr int keys_at = tile_bytes<config.rows, strip>, shared_bytes = 2 * keys_at;
+  static constexpr bool most_shared_memory = true;
   using Place = ThreadPlace<Target, tiled_row_groups>;
   using Pieces = TilePieces<Target, Element, config.rows, strip, threads>;
   static_assert(Pieces::each == Pieces::at_once);
 
-  RAPT_DEVICE static void run(const Parameters& m) {
+  RAPT_DEVICE static void run(const Parameters& p) {
+    const ScoreMatrix m = known<config.plain>(p.matrix);
     const semantics::Call& call = m.call;
-    const Index key_tiles = semantics::divided_up(m.chunk, config.rows);
-    Index block = Target::block_x();
-    const Index first_key = block % key_tiles * config.rows;
-    block /= key_tiles;
-    const Index slice = block % m.slices;
-    const QueryTile t = query_tile(m, block / m.slices, config.rows);
+    const Index first_key = p.tiles.remainder(Target::block_x()) * config.rows;
+    const int slices = p.tiles.quotient(Target::block_x());
+    const Index slice = p.slices.remainder(slices);
+    const QueryTile t = query_tile(m, p.query_tiles, p.slices.quotient(slices), config.rows);
     if (t.keys.begin == t.keys.end) return;
     if (first_key >= t.keys.end || first_key + config.rows <= t.keys.begin) return;
 
     const auto queries = Target::template shared<float>(0, config.rows * stride);
     const auto keys = Target::template shared<float>(keys_at, config.rows * stride);
-    const bool whole = whole_accesses<Element>(m.aligned, call.qk_dim);
+    const bool whole = config.plain || whole_accesses<Element>(m.aligned, call.qk_dim);
     const KeyRows<Element> key_rows(call, t.sequence, call.k, call.k_stride,
-                                    semantics::kv_head_of(call, t.head));
+                                    m.group.quotient(t.head));
     const Index end = semantics::smaller((slice + 1) * m.slice_dim, call.qk_dim);
     Pieces query_pieces, key_pieces;
     query_pieces.aim(0, [&](int row) -> const Element* {
@@ -125,7 +138,7 @@ struct TiledScores {
 
 template <class Target, TiledConfig config, class Element>
 struct TiledOut {
-  using Parameters = ScoreMatrix;
+  using Parameters = TiledParameters;
   static constexpr bool follows = true;
   static constexpr int threads = tiled_threads, blocks = 4;
   static constexpr int rows_each = config.rows / tiled_row_groups;
@@ -135,22 +148,24 @@ struct TiledOut {
   static constexpr int values_stride = tile_stride<dims>;
   static constexpr int values_at = tile_bytes<config.rows, strip>;
   static constexpr int shared_bytes = values_at + tile_bytes<strip, dims>;
+  static constexpr bool most_shared_memory = true;
   using Place = ThreadPlace<Target, tiled_row_groups>;
   using WeightPieces = TilePieces<Target, float, config.rows, strip, threads>;
   using ValuePieces = TilePieces<Target, Element, strip, dims, threads>;
   static_assert(WeightPieces::each == WeightPieces::at_once);
   static_assert(ValuePieces::each == ValuePieces::at_once);
 
-  RAPT_DEVICE static void run(const Parameters& m) {
+  RAPT_DEVICE static void run(const Parameters& p) {
+    const ScoreMatrix m = known<config.plain>(p.matrix);
     const semantics::Call& call = m.call;
-    const Index dim_tiles = semantics::divided_up(call.v_dim, dims);
-    const Index first_dim = Target::block_x() % dim_tiles * dims;
-    const QueryTile t = query_tile(m, Target::block_x() / dim_tiles, config.rows);
+    const Index first_dim = p.tiles.remainder(Target::block_x()) * dims;
+    const QueryTile t =
+        query_tile(m, p.query_tiles, p.tiles.quotient(Target::block_x()), config.rows);
     const auto weights = Target::template shared<float>(0, config.rows * weights_stride);
     const auto values = Target::template shared<float>(values_at, strip * values_stride);
-    const bool whole = whole_accesses<Element>(m.aligned, call.v_dim);
+    const bool whole = config.plain || whole_accesses<Element>(m.aligned, call.v_dim);
     const KeyRows<Element> value_rows(call, t.sequence, call.v, call.v_stride,
-                                      semantics::kv_head_of(call, t.head));
+                                      m.group.quotient(t.head));
     const bool any_keys = t.keys.begin < t.keys.end;
     const Index end = any_keys ? t.keys.end : 0;
     const Index padded_end = semantics::rounded_up(end, matrix_access);
@@ -204,7 +219,7 @@ struct TiledOut {
   }
 
  private:
-  RAPT_DEVICE static void finish(const Parameters& m, const QueryTile& t, Index query, Index dim,
+  RAPT_DEVICE static void finish(const ScoreMatrix& m, const QueryTile& t, Index query, Index dim,
                                  bool whole, float (&four)[4]) {
     const semantics::Call& call = m.call;
     const Index row = matrix_row(call, t.sequence, query, t.head);

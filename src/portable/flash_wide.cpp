@@ -39,7 +39,7 @@ TiledTiles tiles_of(const Task& task, const MatrixShape& shape) {
   const Index rows = task.config.at("tile");
   // Not where bits must not depend on the batch: it may have sequences with more keys.
   const bool few = rows == small_tiles.rows && !p.batch_invariant && p.kv_len <= few_keys &&
-                   shape.slices <= few_slices;
+                   shape.slices <= few_slices && p.v_dim > 0;
   return {rows, few};
 }
 
@@ -61,7 +61,7 @@ std::vector<Config> FlashWideHost::configs(const Problem& p, const Device& devic
     return config(tiles, slices_for(p, device, tiles.rows));
   };
   const bool large =
-      p.q_len > 2 * small_tiles.rows && out_blocks(p, large_tiles.rows) >= device.threads;
+      p.q_len > 2 * small_tiles.rows && 2 * out_blocks(p, large_tiles.rows) >= device.threads;
   std::vector<Config> all = {filling(large ? large_tiles : small_tiles),
                              filling(large ? small_tiles : large_tiles)};
   for (const TiledConfig& tiles : {large_tiles, small_tiles}) {

@@ -48,11 +48,20 @@ Support matrix_fits(const Problem& p, const Device& device, Index keys) {
 ScoreMatrix make_matrix(const MatrixShape& shape, const Task& task, const Arguments& arguments,
                         const Launch& launch) {
   const Problem& p = task.problem;
+  const Index width = access_bytes / size_in_bytes(p.dtype);
+  const bool aligned = p.alignment == access_bytes;
+  const bool whole = aligned && p.qk_dim % width == 0 && p.v_dim % width == 0;
+  const bool even = !p.varlen && !p.lengths && !p.paged() && shape.chunk >= p.kv_len;
+  const bool scoring = p.bias.present() || p.mask.present() || p.alibi || p.softcap > 0;
   std::byte* workspace = launch.workspace.data();
   return {
       .call = make_call(p, arguments),
       .dtype = p.dtype,
-      .aligned = p.alignment == access_bytes,
+      .aligned = aligned,
+      .plain = whole && even && !scoring,
+      .heads = divisor(p.heads),
+      .group = divisor(p.heads / p.kv_heads),
+      .q_len = divisor(std::max<Index>(p.q_len, 1)),
       .rows = shape.rows,
       .first_key = 0,
       .chunk = shape.chunk,
