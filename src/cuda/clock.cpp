@@ -1,110 +1,51 @@
 #include "src/cuda/clock.hpp"
 
-#include <algorithm>
-
 #include "src/cuda/check.hpp"
+#include "src/portable/event_clock.hpp"
 
 namespace rapt::cuda {
 namespace {
 
-constexpr double least_scratch = 256 << 20;  // bytes
-constexpr double caches_of_scratch = 2.5;    // times the cache
+struct Api {
+  using UseDevice = cuda::UseDevice;
+  using Stream = cudaStream_t;
+  using Event = cudaEvent_t;
+  using Graph = cudaGraph_t;
+  using Replayable = cudaGraphExec_t;
 
-class Clock final : public StreamClock {
- public:
-  explicit Clock(const Device& device)
-      : device_(device.index),
-        scratch_bytes_(static_cast<std::size_t>(
-            std::max(least_scratch, caches_of_scratch * device.nominal.cache_bytes))) {
-    try {
-      const UseDevice current(device_);
-      // A stream that waits for the default one, where copies to the device may still be under way.
-      require(cudaStreamCreate(&stream_), "create a stream");
-      require(cudaEventCreate(&begin_), "create an event");
-      require(cudaEventCreate(&end_), "create an event");
-      require(cudaMalloc(&scratch_, scratch_bytes_), "allocate memory to clear the cache with");
-    } catch (...) {
-      destroy();
-      throw;
-    }
+  static constexpr auto require = cuda::require;
+  static constexpr auto forget_error = cudaGetLastError;
+
+  static cudaError_t allocate(void** memory, std::size_t bytes) {
+    return cudaMalloc(memory, bytes);
   }
-  ~Clock() override { destroy(); }
-  Clock(const Clock&) = delete;
-  Clock& operator=(const Clock&) = delete;
+  static constexpr auto fill = cudaMemsetAsync;
+  static constexpr auto release = cudaFree;
 
-  void* stream() const override { return stream_; }
+  static constexpr auto create_stream = cudaStreamCreate;
+  static constexpr auto destroy_stream = cudaStreamDestroy;
 
-  void clear_cache() override {
-    const UseDevice current(device_);
-    require(cudaMemsetAsync(scratch_, 0, scratch_bytes_, stream_), "clear the cache");
+  static constexpr auto create_event = cudaEventCreate;
+  static constexpr auto record = cudaEventRecord;
+  static constexpr auto wait_for = cudaEventSynchronize;
+  static constexpr auto milliseconds_between = cudaEventElapsedTime;
+  static constexpr auto destroy_event = cudaEventDestroy;
+
+  static constexpr auto this_thread = cudaStreamCaptureModeThreadLocal;
+  static constexpr auto begin_capture = cudaStreamBeginCapture;
+  static constexpr auto end_capture = cudaStreamEndCapture;
+  static cudaError_t instantiate(Replayable* replayable, Graph graph) {
+    return cudaGraphInstantiateWithFlags(replayable, graph, 0);
   }
-
-  void start() override {
-    const UseDevice current(device_);
-    require(cudaEventRecord(begin_, stream_), "record an event");
-  }
-
-  double stop() override {
-    const UseDevice current(device_);
-    require(cudaEventRecord(end_, stream_), "record an event");
-    require(cudaEventSynchronize(end_), "finish the timed work");
-    float milliseconds = 0;
-    require(cudaEventElapsedTime(&milliseconds, begin_, end_), "read the time between events");
-    return 1e-3 * milliseconds;
-  }
-
-  void capture(const std::function<void()>& work) override {
-    const UseDevice current(device_);
-    release_graph();
-    require(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
-            "begin to capture a graph");
-    cudaGraph_t graph = nullptr;
-    try {
-      work();
-    } catch (...) {
-      static_cast<void>(cudaStreamEndCapture(stream_, &graph));
-      if (graph) static_cast<void>(cudaGraphDestroy(graph));
-      static_cast<void>(cudaGetLastError());
-      throw;
-    }
-    require(cudaStreamEndCapture(stream_, &graph), "capture a graph");
-    const cudaError_t status = cudaGraphInstantiateWithFlags(&replayable_, graph, 0);
-    static_cast<void>(cudaGraphDestroy(graph));
-    require(status, "instantiate a graph");
-  }
-
-  void replay() override {
-    const UseDevice current(device_);
-    require(cudaGraphLaunch(replayable_, stream_), "launch a graph");
-  }
-
- private:
-  void release_graph() noexcept {
-    if (replayable_) static_cast<void>(cudaGraphExecDestroy(replayable_));
-    replayable_ = nullptr;
-  }
-
-  void destroy() noexcept {
-    release_graph();
-    if (scratch_) static_cast<void>(cudaFree(scratch_));
-    for (const cudaEvent_t event : {begin_, end_}) {
-      if (event) static_cast<void>(cudaEventDestroy(event));
-    }
-    if (stream_) static_cast<void>(cudaStreamDestroy(stream_));
-  }
-
-  int device_;
-  std::size_t scratch_bytes_;
-  void* scratch_ = nullptr;
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
-  cudaGraphExec_t replayable_ = nullptr;
+  static constexpr auto launch = cudaGraphLaunch;
+  static constexpr auto destroy_graph = cudaGraphDestroy;
+  static constexpr auto destroy_replayable = cudaGraphExecDestroy;
 };
 
 }  // namespace
 
 std::unique_ptr<StreamClock> clock_of(const Device& device) {
-  return std::make_unique<Clock>(device);
+  return std::make_unique<gpu::EventClock<Api>>(device);
 }
 
 }  // namespace rapt::cuda

@@ -1,110 +1,49 @@
 #include "src/hip/clock.hpp"
 
-#include <algorithm>
-
 #include "src/hip/check.hpp"
+#include "src/portable/event_clock.hpp"
 
 namespace rapt::hip {
 namespace {
 
-constexpr double least_scratch = 256 << 20;  // bytes
-constexpr double caches_of_scratch = 2.5;    // times the cache
+struct Api {
+  using UseDevice = hip::UseDevice;
+  using Stream = hipStream_t;
+  using Event = hipEvent_t;
+  using Graph = hipGraph_t;
+  using Replayable = hipGraphExec_t;
 
-class Clock final : public StreamClock {
- public:
-  explicit Clock(const Device& device)
-      : device_(device.index),
-        scratch_bytes_(static_cast<std::size_t>(
-            std::max(least_scratch, caches_of_scratch * device.nominal.cache_bytes))) {
-    try {
-      const UseDevice current(device_);
-      // A stream that waits for the default one, where copies to the device may still be under way.
-      require(hipStreamCreate(&stream_), "create a stream");
-      require(hipEventCreate(&begin_), "create an event");
-      require(hipEventCreate(&end_), "create an event");
-      require(hipMalloc(&scratch_, scratch_bytes_), "allocate memory to clear the cache with");
-    } catch (...) {
-      destroy();
-      throw;
-    }
+  static constexpr auto require = hip::require;
+  static constexpr auto forget_error = hipGetLastError;
+
+  static hipError_t allocate(void** memory, std::size_t bytes) { return hipMalloc(memory, bytes); }
+  static constexpr auto fill = hipMemsetAsync;
+  static constexpr auto release = hipFree;
+
+  static constexpr auto create_stream = hipStreamCreate;
+  static constexpr auto destroy_stream = hipStreamDestroy;
+
+  static constexpr auto create_event = hipEventCreate;
+  static constexpr auto record = hipEventRecord;
+  static constexpr auto wait_for = hipEventSynchronize;
+  static constexpr auto milliseconds_between = hipEventElapsedTime;
+  static constexpr auto destroy_event = hipEventDestroy;
+
+  static constexpr auto this_thread = hipStreamCaptureModeThreadLocal;
+  static constexpr auto begin_capture = hipStreamBeginCapture;
+  static constexpr auto end_capture = hipStreamEndCapture;
+  static hipError_t instantiate(Replayable* replayable, Graph graph) {
+    return hipGraphInstantiate(replayable, graph, nullptr, nullptr, 0);
   }
-  ~Clock() override { destroy(); }
-  Clock(const Clock&) = delete;
-  Clock& operator=(const Clock&) = delete;
-
-  void* stream() const override { return stream_; }
-
-  void clear_cache() override {
-    const UseDevice current(device_);
-    require(hipMemsetAsync(scratch_, 0, scratch_bytes_, stream_), "clear the cache");
-  }
-
-  void start() override {
-    const UseDevice current(device_);
-    require(hipEventRecord(begin_, stream_), "record an event");
-  }
-
-  double stop() override {
-    const UseDevice current(device_);
-    require(hipEventRecord(end_, stream_), "record an event");
-    require(hipEventSynchronize(end_), "finish the timed work");
-    float milliseconds = 0;
-    require(hipEventElapsedTime(&milliseconds, begin_, end_), "read the time between events");
-    return 1e-3 * milliseconds;
-  }
-
-  void capture(const std::function<void()>& work) override {
-    const UseDevice current(device_);
-    release_graph();
-    require(hipStreamBeginCapture(stream_, hipStreamCaptureModeThreadLocal),
-            "begin to capture a graph");
-    hipGraph_t graph = nullptr;
-    try {
-      work();
-    } catch (...) {
-      static_cast<void>(hipStreamEndCapture(stream_, &graph));
-      if (graph) static_cast<void>(hipGraphDestroy(graph));
-      static_cast<void>(hipGetLastError());
-      throw;
-    }
-    require(hipStreamEndCapture(stream_, &graph), "capture a graph");
-    const hipError_t status = hipGraphInstantiate(&replayable_, graph, nullptr, nullptr, 0);
-    static_cast<void>(hipGraphDestroy(graph));
-    require(status, "instantiate a graph");
-  }
-
-  void replay() override {
-    const UseDevice current(device_);
-    require(hipGraphLaunch(replayable_, stream_), "launch a graph");
-  }
-
- private:
-  void release_graph() noexcept {
-    if (replayable_) static_cast<void>(hipGraphExecDestroy(replayable_));
-    replayable_ = nullptr;
-  }
-
-  void destroy() noexcept {
-    release_graph();
-    if (scratch_) static_cast<void>(hipFree(scratch_));
-    for (const hipEvent_t event : {begin_, end_}) {
-      if (event) static_cast<void>(hipEventDestroy(event));
-    }
-    if (stream_) static_cast<void>(hipStreamDestroy(stream_));
-  }
-
-  int device_;
-  std::size_t scratch_bytes_;
-  void* scratch_ = nullptr;
-  hipStream_t stream_ = nullptr;
-  hipEvent_t begin_ = nullptr, end_ = nullptr;
-  hipGraphExec_t replayable_ = nullptr;
+  static constexpr auto launch = hipGraphLaunch;
+  static constexpr auto destroy_graph = hipGraphDestroy;
+  static constexpr auto destroy_replayable = hipGraphExecDestroy;
 };
 
 }  // namespace
 
 std::unique_ptr<StreamClock> clock_of(const Device& device) {
-  return std::make_unique<Clock>(device);
+  return std::make_unique<gpu::EventClock<Api>>(device);
 }
 
 }  // namespace rapt::hip
