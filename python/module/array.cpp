@@ -104,6 +104,23 @@ nb::object capsule_of(nb::handle array, std::int32_t device_type, void* stream) 
   return on_cpu ? method() : method(nb::arg("stream") = stream_number);
 }
 
+dlpack::VersionedTensor* allocate(const dlpack::ExchangeApi& exchange, dlpack::Device device,
+                                  std::span<const std::int64_t> shape, DType dtype) {
+  std::array<std::int64_t, 4> sizes = {};
+  std::copy(shape.begin(), shape.end(), sizes.begin());
+  dlpack::Tensor prototype{
+      nullptr, device, static_cast<std::int32_t>(shape.size()), data_type(dtype), sizes.data(),
+      nullptr, 0};
+  dlpack::VersionedTensor* made = nullptr;
+  std::string message;
+  const auto remember = [](void* context, const char*, const char* text) {
+    *static_cast<std::string*>(context) = text;
+  };
+  if (exchange.allocate(&prototype, &made, &message, remember) != 0)
+    throw rapt::Error(rapt::ErrorCode::out_of_memory, message);
+  return made;
+}
+
 }  // namespace
 
 dlpack::DataType data_type(DType dtype) {
@@ -241,18 +258,7 @@ nb::object new_array(nb::handle like, dlpack::Device device, std::span<const std
                      DType dtype) {
   const Library& library = library_of(like);
   if (library.exchange) {
-    std::array<std::int64_t, 4> sizes = {};
-    std::copy(shape.begin(), shape.end(), sizes.begin());
-    dlpack::Tensor prototype{
-        nullptr, device, static_cast<std::int32_t>(shape.size()), data_type(dtype), sizes.data(),
-        nullptr, 0};
-    dlpack::VersionedTensor* made = nullptr;
-    std::string message;
-    const auto remember = [](void* context, const char*, const char* text) {
-      *static_cast<std::string*>(context) = text;
-    };
-    if (library.exchange->allocate(&prototype, &made, &message, remember) != 0)
-      throw rapt::Error(rapt::ErrorCode::out_of_memory, message);
+    dlpack::VersionedTensor* made = allocate(*library.exchange, device, shape, dtype);
     void* object = nullptr;
     if (library.exchange->object_from_managed(made, &object) != 0) throw nb::python_error();
     return nb::steal(static_cast<PyObject*>(object));
@@ -273,6 +279,26 @@ nb::object new_array(nb::handle like, dlpack::Device device, std::span<const std
   }
   const std::string name(rapt::name(dtype));
   return library.adapter.attr("empty")(like, sizes, name);
+}
+
+GpuWorkspace::GpuWorkspace(nb::handle like, dlpack::Device device, std::size_t bytes,
+                           void* stream) {
+  if (bytes == 0) return;
+  const Library& library = library_of(like);
+  const std::array<std::int64_t, 1> size = {static_cast<std::int64_t>(bytes)};
+  void* data = nullptr;
+  if (library.exchange) {
+    managed_ = allocate(*library.exchange, device, size, DType::u8);
+    data = static_cast<std::byte*>(managed_->tensor.data) + managed_->tensor.byte_offset;
+  } else {
+    array_ = new_array(like, device, size, DType::u8);
+    data = view_.emplace("the workspace", array_, stream).tensor(0).data;
+  }
+  bytes_ = {static_cast<std::byte*>(data), bytes};
+}
+
+GpuWorkspace::~GpuWorkspace() {
+  if (managed_ && managed_->deleter) managed_->deleter(managed_);
 }
 
 nb::object finished(nb::handle like, nb::object array) {

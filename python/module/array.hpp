@@ -4,7 +4,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -62,5 +64,23 @@ dlpack::DataType data_type(rapt::DType dtype);
 nb::object new_array(nb::handle like, dlpack::Device device, std::span<const std::int64_t> shape,
                      rapt::DType dtype);
 nb::object finished(nb::handle like, nb::object array);
+
+// Scratch memory on a GPU, from the allocator of the library of `like`: when it is given back, that
+// may use it for later work in the same stream.
+class GpuWorkspace {
+ public:
+  GpuWorkspace(nb::handle like, dlpack::Device device, std::size_t bytes, void* stream);
+  ~GpuWorkspace();
+  GpuWorkspace(const GpuWorkspace&) = delete;
+  GpuWorkspace& operator=(const GpuWorkspace&) = delete;
+
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  dlpack::VersionedTensor* managed_ = nullptr;  // by the exchange API, which needs no Python object
+  nb::object array_;                            // elsewhere
+  std::optional<Array> view_;                   // of it
+  std::span<std::byte> bytes_;
+};
 
 }  // namespace rapt_python

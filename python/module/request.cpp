@@ -178,19 +178,9 @@ void Request::run(const rapt::Plan& plan) {
     plan.run(arguments_, {.stream = nullptr, .workspace = workspace.bytes()});
     return;
   }
-  // From the library's own allocator, which may reuse it for later work in the same stream.
-  std::span<std::byte> workspace;
-  nb::object memory;
-  if (bytes > 0) {
-    const std::array<std::int64_t, 1> size = {static_cast<std::int64_t>(bytes)};
-    memory = new_array(like_, device_, size, DType::u8);
-    workspace = {static_cast<std::byte*>(import("the workspace", memory).tensor(0).data), bytes};
-  }
-  {
-    const nb::gil_scoped_release released;
-    plan.run(arguments_, {.stream = stream_, .workspace = workspace});
-  }
-  workspace_ = memory;
+  const GpuWorkspace workspace(like_, device_, bytes, stream_);
+  const nb::gil_scoped_release released;
+  plan.run(arguments_, {.stream = stream_, .workspace = workspace.bytes()});
 }
 
 nb::object Request::result() {

@@ -54,9 +54,9 @@ class Request {
   bool heads_first_;
   dlpack::Device device_;
   void* stream_;
-  std::array<std::optional<Array>, 16> arrays_;  // as many as a call has, workspace included
+  std::array<std::optional<Array>, 16> arrays_;  // as many as a call has
   std::size_t array_count_ = 0;
-  nb::object out_, lse_, workspace_;
+  nb::object out_, lse_;
   bool out_is_new_ = false, lse_is_new_ = false;
   rapt::Arguments arguments_;
 };

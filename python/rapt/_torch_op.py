@@ -51,25 +51,30 @@ for _name, _result, _function, _shape in [
     torch.library.register_fake(f"rapt::{_name}", _shape, lib=_library)
 
 
-def _nobody_watches(tensor: torch.Tensor) -> bool:
-    """Whether this is a plain tensor and no compiler, tracer or mode wants to see the operator."""
+def nobody_watches(tensor: torch.Tensor) -> bool:
+    """Whether this is a plain tensor, and no compiler, tracer, mode or transform (such as vmap) wants
+    to see the operator."""
     return type(tensor) is torch.Tensor and not (
         torch.compiler.is_compiling()
         or torch._C._len_torch_dispatch_stack()
         or torch._C._get_tracing_state()
+        or torch._C._functorch.peek_interpreter_stack()
     )
 
 
-def attention(*tensors: torch.Tensor, **options: Any) -> torch.Tensor:
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, left=None, right=None, **options: Any
+) -> torch.Tensor:
     """The operator; past the dispatcher, which takes longer than a small attention, where nobody
     watches."""
-    run = _call if _nobody_watches(tensors[0]) else torch.ops.rapt.attention.default
-    return run(*tensors, **options)
+    if nobody_watches(q):
+        return _rapt.attention(q, k, v, window=(left, right), **options)
+    return torch.ops.rapt.attention.default(q, k, v, left=left, right=right, **options)
 
 
 def attention_with_lse(*tensors: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
     watched = torch.ops.rapt.attention_with_lse.default
-    run = _call_with_lse if _nobody_watches(tensors[0]) else watched
+    run = _call_with_lse if nobody_watches(tensors[0]) else watched
     return run(*tensors, **options)
 
 

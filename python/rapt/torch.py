@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import torch
 
-from ._torch_op import attention, refuse_gradients, with_contiguous_last_axis
+from ._rapt import attention as plain_attention
+from ._torch_op import attention, nobody_watches, refuse_gradients, with_contiguous_last_axis
 from .flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
 
 __all__ = [
@@ -30,6 +31,15 @@ def scaled_dot_product_attention(
 ) -> torch.Tensor:
     """torch.nn.functional.scaled_dot_product_attention: (..., head, seq, dim); is_causal lets query
     i see keys 0 to i; a boolean mask says True for what takes part, a float mask is added."""
+    if attn_mask is None and dropout_p == 0 and nobody_watches(query) and query.dim() == 4:
+        if enable_gqa or query.size(1) == key.size(1):
+            try:  # as most calls are; whatever else they are is found out below
+                return plain_attention(
+                    query, key, value, causal=is_causal, offset=0 if is_causal else None,
+                    scale=scale, layout="bhsd",
+                )  # fmt: skip
+            except (ValueError, NotImplementedError):
+                pass
     refuse_gradients(query=query, key=key, value=value, attn_mask=attn_mask)
     if dropout_p > 0:
         raise NotImplementedError(

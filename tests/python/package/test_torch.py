@@ -151,6 +151,20 @@ def test_a_traced_module_holds_the_operator():
     torch.testing.assert_close(traced(2 * q, k, v), scaled_dot_product_attention(2 * q, k, v))
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_vmap_maps_the_operator():
+    q, k, v = tensors((3, 2, 4, 5, 8), (3, 2, 4, 7, 8), (3, 2, 4, 7, 6))
+    got = torch.vmap(scaled_dot_product_attention)(q, k, v)
+    want = functional.scaled_dot_product_attention(q, k, v)
+    torch.testing.assert_close(got, want, rtol=0, atol=2e-6)
+
+
+def test_a_gradient_asked_for_by_a_transform_is_an_error_too():
+    q, k, v = usual()
+    with pytest.raises(NotImplementedError, match="query requires grad"):
+        torch.func.grad(lambda query: scaled_dot_product_attention(query, k, v).sum())(q)
+
+
 def test_fake_tensors_have_the_right_shapes():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
