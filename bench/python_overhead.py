@@ -3,8 +3,9 @@
     python bench/python_overhead.py --rapt build/release/cli/rapt --json overhead.json
 
 A time is the least of many repeats of a loop of calls. The kernel alone is what `rapt bench` gives
-for the same problem (its least time); overhead is the difference. On a GPU calls are launched one
-after the other and waited for once: where the host is the slower side, that is its time a call."""
+for the same problem (its least time; on a GPU the time of a launch among many); overhead is the
+difference. On a GPU calls are launched one after the other and waited for at the end of a loop: a
+time is the host's, which the device follows."""
 
 import argparse
 import datetime
@@ -25,13 +26,8 @@ SHAPE = (1, 1, 1, 8)  # (batch, seq, head, dim)
 
 def least(function, calls, finish=lambda: None):
     """Seconds of one call."""
-
-    def loop():
-        for _ in range(calls):
-            function()
-        finish()
-
-    return min(timeit.repeat(loop, number=1, repeat=400)) / calls
+    loops = (timeit.timeit(function, setup=finish, number=calls) for _ in range(400))
+    return min(loops) / calls
 
 
 def kernel_seconds(program, problem, device):
