@@ -42,7 +42,9 @@ def readable(symbols):
     ).stdout.splitlines()
     for name in demangled:
         name = re.sub(r"^void |\brapt::|\b(cuda|gpu)::|\bTarget, ", "", name)
-        name = re.sub(r"\b\w+::(?=\w*Config\{)", "", name)
+        name = re.sub(
+            r"\b\w+::(?=\w*Config\{)|\([\w:]+\)(?=-?\d)", "", name
+        )  # and types of enumerators
         entry = re.match(r"(?:\w+::)*entry<(.*)>\(.*\)$", name)
         yield (entry[1] if entry else name.split("(")[0]).strip()
 
@@ -88,7 +90,7 @@ def recorded():
 
 def record():
     lines = [
-        "# By kernel: registers of a thread, bytes spilled to memory, of stack, of static shared memory.",
+        "# By kernel: registers of a thread, bytes spilled, of stack and of static shared memory.",
         "# Written by: cmake --build build/release --target rapt_record_resources",
         f"# nvcc {COMPILER}",
         "# architecture " + " ".join(COLUMNS) + " kernel",

@@ -1,6 +1,7 @@
 """The machine code of the CUDA kernels, on a machine that may have no GPU: the loops that multiply
-keep everything in registers. Reads the objects of the build with cuobjdump and nvdisasm, which
-tests/python/requirements.txt has where nvcc comes without them."""
+work in registers. What only some turns of a loop do, such as setting sums aside, may use memory.
+Reads the objects of the build with cuobjdump and nvdisasm, which tests/python/requirements.txt has
+where nvcc comes without them."""
 
 import concurrent.futures
 import importlib.util
@@ -73,10 +74,21 @@ class Kernel:
         for loop in cycles(within, self.edges):
             if self.count(pattern, loop) < at_least:
                 continue
-            entries = {b for a in self.blocks if a not in loop for b in self.edges[a] if b in loop}
-            inner = self.loops_of(pattern, at_least, loop - (entries or {min(loop)}))
+            inner = self.loops_of(pattern, at_least, loop - self.entries(loop))
             found += inner or [loop]
         return found
+
+    def entries(self, loop):
+        found = {b for a in self.blocks if a not in loop for b in self.edges[a] if b in loop}
+        return found or {min(loop)}
+
+    def of_every_turn(self, loop):
+        """The blocks that one cannot go round the loop without."""
+        entries = self.entries(loop)
+        for block in loop:
+            rest = cycles(loop - {block}, self.edges)
+            if not any(cycle & entries for cycle in rest):
+                yield block
 
 
 def cycles(nodes, edges):
@@ -131,32 +143,34 @@ def kernels():
         return [k for found in pool.map(disassemble, resources.reports()) for k in found]
 
 
-def check(kernel, pattern, at_least):
+def check(kernel, pattern, at_least, most):
     loops = kernel.loops_of(pattern, at_least)
     assert loops, f"{kernel.name} has no loop of products"
     for loop in loops:
-        accesses = kernel.count(THREAD_MEMORY, loop)
-        assert accesses == 0, f"{kernel.name}: {accesses} accesses to a thread's own memory"
+        touching = {block for block in loop if kernel.count(THREAD_MEMORY, {block})}
+        accesses = kernel.count(THREAD_MEMORY, touching.intersection(kernel.of_every_turn(loop)))
+        assert accesses <= most, f"{kernel.name}: {accesses} accesses to a thread's memory a turn"
 
 
-def test_loops_on_tensor_cores_keep_everything_in_registers(kernels):
+def test_loops_on_tensor_cores_keep_sums_and_products_in_registers(kernels):
     chosen = [kernel for kernel in kernels if kernel.count(MATRIX_PRODUCT, kernel.blocks)]
     assert any("BF16" in kernel.name for kernel in chosen)
     for kernel in chosen:
-        check(kernel, MATRIX_PRODUCT, 1)
+        check(kernel, MATRIX_PRODUCT, 1, most=8)  # a few addresses; spilled sums are dozens
 
 
-def test_loops_of_multiply_adds_keep_everything_in_registers(kernels):
+def test_loops_of_multiply_adds_work_in_registers(kernels):
     chosen = [kernel for kernel in kernels if re.match(PRODUCTS, kernel.name)]
     assert any(kernel.name.startswith("Flash<") for kernel in chosen)
     for kernel in chosen:
-        check(kernel, MULTIPLY_ADD, 16)
+        check(kernel, MULTIPLY_ADD, 16, most=0)
 
 
-@pytest.mark.parametrize("inside", [False, True])
-def test_memory_is_seen_inside_a_loop_and_only_there(inside):
-    code = ["STL [R1], R2", "HGMMA.64x64x16.F32 R8, R4", "@P0 BRA 0x70", "@P1 BRA 0x10", "EXIT"]
-    code += ["EXIT"] * 2 + ["LDL R2, [R1]" if inside else "NOP", "BRA 0x30"]  # out of line
+@pytest.mark.parametrize("instruction, accesses", [("NOP", 0), ("LDL R2, [R1]", 1)])
+def test_memory_is_seen_where_every_turn_of_a_loop_touches_it(instruction, accesses):
+    code = ["STL [R1], R2", "HGMMA.64x64x16.F32 R8, R4", "@P0 BRA 0x60", instruction]
+    code += ["@P1 BRA 0x10", "EXIT", "STL [R1], R2", "BRA 0x30"]  # out of line: not in every turn
     listing = "".join(f"        /*{16 * i:04x}*/   {line} ;\n" for i, line in enumerate(code))
     (loop,) = (kernel := Kernel("a kernel", listing)).loops_of(MATRIX_PRODUCT, 1)
-    assert kernel.count(THREAD_MEMORY, loop) == int(inside)
+    assert kernel.count(THREAD_MEMORY, kernel.blocks) == 2 + accesses
+    assert kernel.count(THREAD_MEMORY, kernel.of_every_turn(loop)) == accesses
