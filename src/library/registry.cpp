@@ -32,6 +32,7 @@ std::span<const Kernel* const> registered_kernels() {
       &cuda_flash_wide,
       &cuda_split_kv,
       &cuda_tiny_kv,
+      &cuda_flash_mma,
       &cuda_flash_wgmma,
 #endif
 #if defined(RAPT_WITH_HIP)

@@ -1,0 +1,78 @@
+// Tiles from global to shared memory.
+#pragma once
+
+#include "src/cuda/flash_mma/fragments.cuh"
+#include "src/cuda/flash_mma/parameters.hpp"
+#include "src/cuda/ptx/cp_async.cuh"
+#include "src/gpu/rows.hpp"
+
+namespace rapt::cuda::flash_mma {
+
+// Where the keys, or the values, of one sequence and kv head begin.
+template <class Element>
+class KeyRows {
+ public:
+  // `stride` is that of `data`: call.k and call.k_stride, or call.v and call.v_stride.
+  RAPT_DEVICE KeyRows(const Parameters& p, const semantics::Sequence& sequence, const void* data,
+                      const gpu::Index (&stride)[3], gpu::Index kv_head)
+      : p_(p), stride_(stride), pages_(sequence.index * p.call.page_table_stride) {
+    const semantics::Place origin =
+        paged() ? semantics::Place{0, 0} : semantics::key_place(p.call, sequence, 0);
+    first_ = static_cast<const Element*>(data) + semantics::row_offset(stride, origin, kv_head);
+  }
+
+  RAPT_DEVICE gpu::Index stride() const { return stride_[1]; }  // where not paged
+  RAPT_DEVICE bool paged() const { return p_.call.page_table; }
+  RAPT_DEVICE const Element* at(int key) const {
+    if (!paged()) return first_ + key * stride_[1];
+    const gpu::Index page =
+        semantics::existing_page(p_.call, p_.call.page_table[pages_ + p_.page_size.quotient(key)]);
+    return first_ + page * stride_[0] + p_.page_size.remainder(key) * stride_[1];
+  }
+
+ private:
+  const Parameters& p_;
+  const gpu::Index (&stride_)[3];
+  gpu::Index pages_;  // the entry of key 0 in the page table
+  const Element* first_;
+};
+
+// Begins to load `rows` rows; zeros from element `dim` on. row_at(row) is where a row begins, null
+// for a row of zeros; `somewhere` is any address. Rows that are not read `whole`, 16 bytes at a
+// time, are there when this returns. Those that lie `in_steps` of `stride` are whole, and all
+// exist.
+template <class Element, int rows, int columns, int threads, class RowAt>
+RAPT_DEVICE void load_rows(uint32_t tile, gpu::Index dim, bool whole, bool in_steps,
+                           gpu::Index stride, const void* somewhere, RowAt row_at) {
+  using Tile = TileLayout<Element, columns>;
+  constexpr int width = gpu::elements_per_access<Element>, of_row = columns / width;
+  constexpr int rows_at_once = threads / of_row;
+  static_assert(threads % of_row == 0 && rows % rows_at_once == 0);
+  const int row = Target::thread() / of_row, column = Target::thread() % of_row * width;
+  const uint32_t to = tile + row * Tile::row_bytes + column * Tile::size;
+  if (in_steps) {
+    const bool wanted = column < dim;
+    const Element* from = row_at(row) + column;
+    RAPT_UNROLL
+    for (int i = 0; i < rows; i += rows_at_once) {
+      ptx::copy_async(to + i * Tile::row_bytes, from, wanted);
+      from += rows_at_once * stride;
+    }
+  } else if (whole) {
+    RAPT_NO_UNROLL
+    for (int i = 0; i < rows; i += rows_at_once) {
+      const Element* from = column < dim ? row_at(row + i) : nullptr;
+      ptx::copy_async(to + i * Tile::row_bytes, from ? from + column : somewhere, from);
+    }
+  } else {
+    RAPT_NO_UNROLL
+    for (int i = 0; i < rows; i += rows_at_once) {
+      gpu::RawRow<Element, width> raw = {};
+      const Element* from = row_at(row + i);
+      if (from) raw = gpu::load_raw_row<Target, width>(from, column, dim, false);
+      ptx::store_shared(to + i * Tile::row_bytes, raw.access[0].at);
+    }
+  }
+}
+
+}  // namespace rapt::cuda::flash_mma

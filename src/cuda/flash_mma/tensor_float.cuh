@@ -1,0 +1,179 @@
+// Products of f32 tiles on tensor cores, by way of TF32, which keeps 11 of f32's 24 bits.
+//
+// An f32 x is h + l: h is x without its last 13 bits, as the tensor core takes it, and l the rest,
+// of which it then takes all but the last 2. Of the product of two such sums the three larger
+// products are taken, and the sums of large and small ones are kept apart until few of them are
+// left to add: tensor cores cut off what they cannot hold.
+//
+// In the second product a lane's weights, as the first left them, serve as they are: key 2 t of a
+// step of 8 stands where row t of its operand belongs, key 2 t + 1 at row t + 4. The values are
+// read in the same order, 4 bytes at a time: wider loads would leave them in registers where they
+// are of no use.
+#pragma once
+
+#include "src/cuda/flash_mma/fragments.cuh"
+
+namespace rapt::cuda::flash_mma {
+
+template <TileConfig config>
+struct TensorFloat {
+  static constexpr bool exact = config.products == Products::tf32x3;
+  static constexpr int row_tiles = config.row_tiles, key_tiles = config.keys / 8;
+  static constexpr int sum_steps = config.sum_keys / 8, sum_tiles = config.sum_dims / 8;
+  using Tile = TileLayout<float, config.dim>;
+  using Scores = RowsOf<config, config.keys>;
+  using Out = RowsOf<config, config.dim>;
+
+  // scores = queries · keysᵀ
+  RAPT_DEVICE static void score(uint32_t queries, uint32_t keys, Scores& scores) {
+    if constexpr (config.passes == 1) {
+      Sums<key_tiles> large = {}, small = {};
+      add_products<config.dim, true, true>(queries, keys, small, large);
+      for_each(scores, [&](float& score, int m, int n, int i) {
+        score = large.at[m][n][i] + small.at[m][n][i];
+      });
+    } else {
+      scores = {};
+      RAPT_NO_UNROLL
+      for (int first = 0; first < config.dim; first += 128) {
+        Sums<key_tiles> sums = {};
+        RAPT_NO_UNROLL
+        for (int dim = first; exact && dim < first + 128; dim += 64)
+          add_products<64, true, false>(queries + dim * 4, keys + dim * 4, sums, sums);
+        RAPT_NO_UNROLL
+        for (int dim = first; dim < first + 128; dim += 64)
+          add_products<64, false, true>(queries + dim * 4, keys + dim * 4, sums, sums);
+        for_each(scores, [&](float& score, int m, int n, int i) {
+          score = first == 0 ? sums.at[m][n][i] : score + sums.at[m][n][i];
+        });
+      }
+    }
+  }
+
+  // out = out · rescale + weights · values
+  RAPT_DEVICE static void accumulate(const Scores& weights, const float (&rescale)[Scores::rows],
+                                     uint32_t values, Out& out) {
+    const int lane = Target::lane();
+    const uint32_t start = values + lane % 4 * 2 * Tile::row_bytes + lane / 4 * 4;
+    RAPT_UNROLL
+    for (int first_step = 0; first_step < key_tiles; first_step += sum_steps) {
+      uint32_t left[sum_steps][row_tiles][4], left_rest[sum_steps][row_tiles][4];
+      RAPT_UNROLL
+      for (int step = 0; step < sum_steps; ++step) {
+        RAPT_UNROLL
+        for (int m = 0; m < row_tiles; ++m) {
+          RAPT_UNROLL
+          for (int i = 0; i < 4; ++i)
+            left[step][m][i] =
+                __float_as_uint(weights.at[2 * m + i % 2][2 * (first_step + step) + i / 2]);
+          split(left[step][m], left_rest[step][m]);
+        }
+      }
+      RAPT_UNROLL
+      for (int first_tile = 0; first_tile < config.dim / 8; first_tile += sum_tiles) {
+        Sums<sum_tiles> sums = {};
+        RAPT_UNROLL
+        for (int step = 0; step < sum_steps; ++step) {
+          uint32_t right[2 * sum_tiles], right_rest[2 * sum_tiles];
+          RAPT_UNROLL
+          for (int i = 0; i < 2 * sum_tiles; ++i)
+            right[i] =
+                ptx::load_shared(start + ((first_step + step) * 8 + i % 2) * Tile::row_bytes +
+                                 (first_tile + i / 2) * 32);
+          split(right, right_rest);
+          if constexpr (exact) {
+            multiply(left[step], right_rest, 0, sums);
+            multiply(left_rest[step], right, 0, sums);
+          }
+          multiply(left[step], right, 0, sums);
+        }
+        RAPT_UNROLL
+        for (int m = 0; m < row_tiles; ++m) {
+          RAPT_UNROLL
+          for (int n = 0; n < sum_tiles; ++n) {
+            RAPT_UNROLL
+            for (int i = 0; i < 4; ++i) {
+              const int row = 2 * m + i / 2;
+              float& sum = out.at[row][2 * (first_tile + n) + i % 2];
+              sum = (first_step == 0 ? sum * rescale[row] : sum) + sums.at[m][n][i];
+            }
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  // Fragments of a product: rows of all row tiles, columns in tiles of 8.
+  template <int tiles>
+  struct Sums {
+    float at[row_tiles][tiles][4];
+  };
+
+  // What the tensor core does not take of each x. Where nothing else is taken, x is rounded
+  // instead.
+  template <int n>
+  RAPT_DEVICE static void split(uint32_t (&x)[n], uint32_t (&rests)[n]) {
+    RAPT_UNROLL
+    for (int i = 0; i < n; ++i) {
+      if constexpr (exact) {
+        const float high = __uint_as_float(x[i] & 0xffffe000u);
+        rests[i] = __float_as_uint(__uint_as_float(x[i]) - high);
+      } else {
+        x[i] += 0x1000u;
+      }
+    }
+  }
+
+  // One step: n / 2 right operands, for the column tiles from `first` on.
+  template <int n, int tiles>
+  RAPT_DEVICE static void multiply(const uint32_t (&left)[row_tiles][4], const uint32_t (&right)[n],
+                                   int first, Sums<tiles>& sums) {
+    RAPT_UNROLL
+    for (int i = 0; i < n / 2; ++i) {
+      RAPT_UNROLL
+      for (int m = 0; m < row_tiles; ++m) {
+        float(&c)[4] = sums.at[m][first + i];
+        ptx::multiply<float>(c[0], c[1], c[2], c[3], left[m], right[2 * i], right[2 * i + 1]);
+      }
+    }
+  }
+
+  // Small or large products of queries and keys over `depth` dims, or both.
+  template <int depth, bool take_small, bool take_large>
+  RAPT_DEVICE static void add_products(uint32_t queries, uint32_t keys, Sums<key_tiles>& small,
+                                       Sums<key_tiles>& large) {
+    RAPT_UNROLL
+    for (int step = 0; step < depth / 8; ++step) {
+      uint32_t left[row_tiles][4], left_rest[row_tiles][4];
+      RAPT_UNROLL
+      for (int m = 0; m < row_tiles; ++m) {
+        ptx::load_matrices(queries + left_operand<Tile>(m * 16, step), left[m]);
+        split(left[m], left_rest[m]);
+      }
+      RAPT_UNROLL
+      for (int tile = 0; tile < key_tiles; tile += 2) {
+        uint32_t right[4], right_rest[4];
+        ptx::load_matrices(keys + right_operand<Tile>(tile * 8, step), right);
+        split(right, right_rest);
+        if constexpr (exact && take_small) multiply(left, right_rest, tile, small);
+        if constexpr (take_large) multiply(left, right, tile, large);
+        if constexpr (exact && take_small) multiply(left_rest, right, tile, small);
+      }
+    }
+  }
+
+  template <class Change>
+  RAPT_DEVICE static void for_each(Scores& scores, Change change) {
+    RAPT_UNROLL
+    for (int m = 0; m < row_tiles; ++m) {
+      RAPT_UNROLL
+      for (int n = 0; n < key_tiles; ++n) {
+        RAPT_UNROLL
+        for (int i = 0; i < 4; ++i) change(scores.at[2 * m + i / 2][2 * n + i % 2], m, n, i);
+      }
+    }
+  }
+};
+
+}  // namespace rapt::cuda::flash_mma

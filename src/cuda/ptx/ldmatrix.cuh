@@ -1,0 +1,26 @@
+// Loads of matrix fragments from shared memory: four matrices of 8 rows × 16 bytes. Lanes 8 i … 8 i
+// + 7 give the addresses of the rows of matrix i; lane l gets 4 bytes of row l / 4 of each.
+#pragma once
+
+#include <cstdint>
+
+#include "src/gpu/target.hpp"
+
+namespace rapt::cuda::ptx {
+
+RAPT_DEVICE void load_matrices(uint32_t address, uint32_t (&to)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+// The same of matrices of 8 × 8 elements of 16 bits, transposed.
+RAPT_DEVICE void load_transposed_matrices(uint32_t address, uint32_t (&to)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+}  // namespace rapt::cuda::ptx
