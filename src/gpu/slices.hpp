@@ -2,7 +2,7 @@
 //
 // A slice is `lanes` neighbouring threads that hold (reference, sum, out) of some rows, eight
 // elements of out a lane. After put() and a barrier, merged() gives any thread a lane's share of a
-// row over all slices.
+// row over all slices. `padding` floats, a multiple of 4, follow each row.
 #pragma once
 
 #include "src/gpu/rows.hpp"
@@ -10,11 +10,12 @@
 
 namespace rapt::gpu {
 
-template <class Target, int lanes, int slices, int rows>
+template <class Target, int lanes, int slices, int rows, int padding = 0>
 struct Slices {
   static constexpr int each = 8;
-  static constexpr int out_floats = slices * rows * lanes * each;  // (slice, row, half, lane, four)
-  static constexpr int state_floats = slices * rows * 2;           // (slice, row)
+  static constexpr int row_floats = lanes * each + padding;
+  static constexpr int out_floats = slices * rows * row_floats;  // (slice, row, half, lane, four)
+  static constexpr int state_floats = slices * rows * 2;         // (slice, row)
   static constexpr int bytes = (out_floats + state_floats) * 4;
 
   RAPT_DEVICE static void put_out(int slice, int row, int lane, const float (&out)[each]) {
@@ -25,6 +26,11 @@ struct Slices {
       for (int i = 0; i < 4; ++i) four.at[i] = out[half * 4 + i];
       out_memory().store_vector(out_at(slice, row, lane, half), four);
     }
+  }
+  // Elements `column` and column + 1 alone; `column` is even.
+  RAPT_DEVICE static void put_two(int slice, int row, int column, float first, float second) {
+    out_memory().store_vector(out_at(slice, row, column / each, column % each / 4) + column % 4,
+                              Vector<float, 2>{{first, second}});
   }
   RAPT_DEVICE static void put_state(int slice, int row, RowState state) {
     state_memory().store_vector(state_at(slice, row),
@@ -62,7 +68,7 @@ struct Slices {
   }
   // Neighbouring lanes store neighbouring fours: no two of them in one bank.
   RAPT_DEVICE static int out_at(int slice, int row, int lane, int half) {
-    return (((slice * rows + row) * 2 + half) * lanes + lane) * 4;
+    return (slice * rows + row) * row_floats + (half * lanes + lane) * 4;
   }
   RAPT_DEVICE static int state_at(int slice, int row) { return (slice * rows + row) * 2; }
 };

@@ -75,10 +75,23 @@ struct SplitKvCombine {
   }
 };
 
+// After a kernel that left partial results.
+template <class Launcher>
+void launch_split_kv_combine(const SplitKvParameters& p, Where where) {
+  const Index rows = p.call.batch * p.call.q_len * p.call.heads;
+  const Index least_lanes = semantics::divided_up(p.call.v_dim, split_kv_elements);
+  with_element(p.dtype, [&]<class Element>() {
+    with_one_of<8, 16, 32>(least_lanes, [&]<int lanes>() {
+      using Combine =
+          SplitKvCombine<typename Launcher::Target, SplitKvConfig{lanes, 1, false}, Element>;
+      Launcher::template launch<Combine>({rows}, p, where);
+    });
+  });
+}
+
 template <class Launcher>
 void launch_split_kv(const SplitKvParameters& p, Where where) {
   const Index blocks = p.call.batch * p.chunks.value * p.tiles.value * p.call.kv_heads;
-  const Index rows = p.call.batch * p.call.q_len * p.call.heads;
   const Index least_lanes =
       semantics::divided_up(semantics::larger(p.call.qk_dim, p.call.v_dim), split_kv_elements);
   with_element(p.dtype, [&]<class Element>() {
@@ -94,12 +107,9 @@ void launch_split_kv(const SplitKvParameters& p, Where where) {
                                        SplitKvConfig{lanes, split_kv_general_rows, false}, Element>;
         Launcher::template launch<Partial>({blocks}, p, where);
       }
-      if (p.chunks.value == 1) return;
-      using Combine =
-          SplitKvCombine<typename Launcher::Target, SplitKvConfig{lanes, 1, false}, Element>;
-      Launcher::template launch<Combine>({rows}, p, where);
     });
   });
+  if (p.chunks.value > 1) launch_split_kv_combine<Launcher>(p, where);
 }
 
 }  // namespace rapt::gpu

@@ -1,4 +1,5 @@
-// What the two kernels of split_kv share: how rows and keys are cut, and where partial results lie.
+// What kernels that split keys share, the two of split_kv and others that leave partial results for
+// its second one: how rows and keys are cut, and where partial results lie.
 #pragma once
 
 #include "src/gpu/divisor.hpp"
@@ -27,6 +28,7 @@ struct SplitKvParameters {
   Divisor tiles;                   // of a kv head and sequence, at most
   Divisor chunks;                  // of a tile, at most
   Divisor splits;                  // chunks of a tile's keys, unless those would get too short
+  Divisor chunk_step;              // keys of a chunk are a multiple of it
   // Partial results, for more than one chunk: (query, head, chunk), queries as in `out`. A row has
   // out_stride floats, a multiple of 4; a state is (reference, sum).
   float* partial_out;
@@ -67,7 +69,8 @@ RAPT_DEVICE RowTile row_tile(const SplitKvParameters& p, int sequence, int tile)
   t.first_key = static_cast<int>(keys.begin);
   t.keys = static_cast<int>(keys.end - keys.begin);
   const int even = p.splits.quotient(t.keys + p.splits.value - 1);
-  t.chunk_keys = even > split_kv_least_keys ? even : split_kv_least_keys;
+  const int least = even > split_kv_least_keys ? even : split_kv_least_keys;
+  t.chunk_keys = p.chunk_step.quotient(least + p.chunk_step.value - 1) * p.chunk_step.value;
   return t;
 }
 
@@ -85,6 +88,21 @@ RAPT_DEVICE Index first_partial(const SplitKvParameters& p, const semantics::Seq
                                 SplitKvRow row) {
   const semantics::Place place = semantics::query_place(p.call, sequence, row.query);
   return ((place.outer * p.call.q_len + place.row) * p.call.heads + row.head) * p.chunks.value;
+}
+
+// A row over one of its chunks, elements at …
+template <class Target>
+RAPT_DEVICE void store_partial(const SplitKvParameters& p, Index number, int at, RowState state,
+                               const float (&out)[split_kv_elements]) {
+  float* to = p.partial_out + number * p.out_stride;
+  RAPT_UNROLL
+  for (int i = 0; i < split_kv_elements; i += 4) {
+    if (at + i < p.out_stride)
+      Target::store(reinterpret_cast<Vector<float, 4>*>(to + at + i),
+                    Vector<float, 4>{{out[i], out[i + 1], out[i + 2], out[i + 3]}});
+  }
+  if (at == 0)
+    Target::store(p.partial_states + number, Vector<float, 2>{{state.reference, state.sum}});
 }
 
 // A row over all its keys: the sink joins, the sum divides, elements at … go out.

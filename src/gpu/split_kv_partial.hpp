@@ -49,7 +49,7 @@ struct SplitKvPartial {
       if (tile.has_one_chunk())
         finish_row<Target, Element>(p, tile.sequence, row, at, state, out);
       else
-        store_partial(p, first_partial(p, tile.sequence, row) + chunk, at, state, out);
+        store_partial<Target>(p, first_partial(p, tile.sequence, row) + chunk, at, state, out);
     }
   }
 
@@ -307,19 +307,6 @@ struct SplitKvPartial {
         for (int r = 0; r < rows; ++r) out[r][j] += weight[r] * element;
       }
     }
-  }
-
-  RAPT_DEVICE static void store_partial(const Parameters& p, Index number, int at, RowState state,
-                                        const float (&out)[each]) {
-    float* to = p.partial_out + number * p.out_stride;
-    RAPT_UNROLL
-    for (int i = 0; i < each; i += 4) {
-      if (at + i < p.out_stride)
-        Target::store(reinterpret_cast<Vector<float, 4>*>(to + at + i),
-                      Vector<float, 4>{{out[i], out[i + 1], out[i + 2], out[i + 3]}});
-    }
-    if (at == 0)
-      Target::store(p.partial_states + number, Vector<float, 2>{{state.reference, state.sum}});
   }
 };
 

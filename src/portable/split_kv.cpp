@@ -2,20 +2,17 @@
 
 #include <algorithm>
 
-#include "src/core/call.hpp"
-#include "src/core/text.hpp"
 #include "src/portable/common.hpp"
+#include "src/portable/key_splits.hpp"
 #include "src/portable/portable_kernels.hpp"
 
 namespace rapt::gpu {
 namespace {
 
 using semantics::divided_up;
-using semantics::rounded_up;
 
 constexpr Index most_dim = 256, most_splits = 512;
-constexpr Index splits_of_any_batch = 32;  // where bits must not depend on the batch
-constexpr Index blocks_in_turn = 16;       // for each one that runs at once, at most
+constexpr Index blocks_in_turn = 16;  // for each one that runs at once, at most
 
 // About what a block takes: for a round of keys with nobody else at work, and before and after all
 // rounds; and for one round of combining.
@@ -30,17 +27,16 @@ bool is_plain(const Problem& p) {
 // How a problem is cut, but for the splits.
 struct Cut {
   bool plain;
-  Index group, rows, tiles;
+  Index rows, tiles;
   Index blocks;         // of one split
   Index resident;       // blocks that run at once on a multiprocessor
   Index slices, steps;  // of a block
 
-  explicit Cut(const Problem& p)
-      : plain(is_plain(p)), group(p.heads / p.kv_heads), rows(split_kv_general_rows) {
+  explicit Cut(const Problem& p) : plain(is_plain(p)), rows(split_kv_general_rows) {
     // By its strides, a sequence alone may be plain where its batch is not.
     if (plain && !p.batch_invariant)
-      with_one_of<1, 4, 8>(p.q_len * group, [&]<int choice>() { rows = choice; });
-    tiles = divided_up(p.q_len * group, rows);
+      with_one_of<1, 4, 8>(tiles_of_rows(p, 1), [&]<int choice>() { rows = choice; });
+    tiles = tiles_of_rows(p, rows);
     blocks = p.batch * p.kv_heads * tiles;
     resident = split_kv_blocks(static_cast<int>(rows));
     with_one_of<8, 16, 32>(divided_up(std::max(p.qk_dim, p.v_dim), split_kv_elements),
@@ -48,18 +44,6 @@ struct Cut {
     steps = split_kv_steps(static_cast<int>(size_in_bytes(p.dtype)));
   }
 };
-
-// Keys that a tile may be expected to see.
-Index expected_keys(const Problem& p) {
-  const Index keys = std::min(p.kv_len, divided_up(p.total_kv, std::max<Index>(p.batch, 1)));
-  if (!p.window.left || !p.window.right) return keys;
-  return std::min(keys, *p.window.left + *p.window.right + p.q_len);
-}
-
-// Chunks of a tile at most, whatever the lengths of sequences are.
-Index most_chunks(const Problem& p, Index splits) {
-  return std::clamp<Index>(divided_up(p.kv_len, split_kv_least_keys), 1, splits);
-}
 
 // Multiprocessors take blocks in waves. A wave lasts as long as the memory or the arithmetic of all
 // its blocks, but no less than the rounds of one.
@@ -117,32 +101,12 @@ std::vector<Index> splits_of(const Problem& p, const Device& device) {
   return result;
 }
 
-struct Workspace {
-  Index out_stride, out_bytes, bytes;
-
-  Workspace(const Problem& p, Index splits) : out_stride(rounded_up(p.v_dim, 4)) {
-    const Index chunks = most_chunks(p, splits);
-    const Index rows = (p.varlen ? p.total_q : p.batch * p.q_len) * p.heads;
-    const Index partials = chunks > 1 ? rows * chunks : 0;
-    out_bytes = partials * out_stride * 4;
-    bytes = out_bytes + partials * 8;
-  }
-};
-
 }  // namespace
 
 Support SplitKvHost::supports(const Problem& p, const Device& device) {
   if (std::max(p.qk_dim, p.v_dim) > most_dim) return refuse_dim(p, most_dim);
-  if (p.kv_len > split_kv_most_keys) {
-    return Support::no(
-        text("it takes up to ", split_kv_most_keys, " keys; this problem has ", p.kv_len));
-  }
-  // Rows are numbered by ints, those of an empty batch too.
-  const auto sequences = double(std::max<Index>(p.batch, 1));
-  const double queries = std::max({1.0, sequences * double(p.q_len), double(p.total_q)});
-  if (const Support fit = blocks_fit(queries * double(p.heads), device); !fit) return fit;
-  return blocks_fit(double(Cut(p).blocks) * double(p.batch_invariant ? splits_of_any_batch : 2),
-                    device);
+  const Index splits = p.batch_invariant ? splits_of_any_batch : 2;
+  return rows_fit(p, device, {.rows = Cut(p).rows, .splits = splits});
 }
 
 std::vector<Config> SplitKvHost::configs(const Problem& p, const Device& device) {
@@ -156,35 +120,15 @@ Estimate SplitKvHost::estimate(const Task& task) {
 }
 
 std::size_t SplitKvHost::workspace(const Task& task) {
-  return static_cast<std::size_t>(Workspace(task.problem, task.config.at("splits")).bytes);
+  return bytes_of_partials(task.problem, task.config.at("splits"));
 }
 
 void SplitKvHost::run(const Launches& launches, const Task& task, const Arguments& arguments,
                       const Launch& launch) {
-  const Problem& p = task.problem;
-  const Index splits = task.config.at("splits");
-  const Cut cut(p);
-  const Workspace workspace(p, splits);
-  const semantics::Call call = make_call(p, arguments);
-  std::byte* memory = launch.workspace.data();
-  const SplitKvParameters parameters = {
-      .call = call,
-      .dtype = p.dtype,
-      .aligned = p.alignment == access_bytes,
-      .plain = cut.plain,
-      .heads = divisor(p.heads),
-      .kv_heads = divisor(p.kv_heads),
-      .q_len = divisor(std::max<Index>(call.q_len, 1)),
-      .group = divisor(cut.group),
-      .page = divisor(std::clamp<Index>(p.page_size, 1, split_kv_most_keys)),
-      .rows = divisor(cut.rows),
-      .tiles = divisor(std::max<Index>(cut.tiles, 1)),
-      .chunks = divisor(most_chunks(p, splits)),
-      .splits = divisor(splits),
-      .partial_out = reinterpret_cast<float*>(memory),
-      .partial_states = reinterpret_cast<Vector<float, 2>*>(memory + workspace.out_bytes),
-      .out_stride = workspace.out_stride,
-  };
+  const Cut cut(task.problem);
+  SplitKvParameters parameters = split_kv_parameters(
+      task.problem, arguments, launch, {.rows = cut.rows, .splits = task.config.at("splits")});
+  parameters.plain = cut.plain;
   launches.split_kv(parameters, where(task, launch));
 }
 

@@ -1,42 +1,62 @@
 // cuda.flash_mma as the registry knows it: what it takes, how long it should take, and which tiles
-// a call gets.
+// and splits a call gets.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
-#include "src/core/call.hpp"
 #include "src/core/text.hpp"
 #include "src/cuda/flash_mma/parameters.hpp"
 #include "src/cuda/kernels.hpp"
-#include "src/gpu/rows.hpp"
+#include "src/gpu/split_kv.hpp"
 #include "src/portable/common.hpp"
+#include "src/portable/key_splits.hpp"
 
 namespace rapt {
+
+namespace cuda {
+struct Launcher;  // launcher.cuh, for nvcc alone
+}
+extern template void gpu::launch_split_kv_combine<cuda::Launcher>(const gpu::SplitKvParameters&,
+                                                                  gpu::Where);
+
 namespace cuda::flash_mma {
 
-// One line for each .cu file.
-#define RAPT_COMPILED_ELSEWHERE(products, dim)                                           \
-  extern template void launch<tiles_for(products, dim)>(const Parameters&, gpu::Where);  \
-  extern template void launch<with_scoring(tiles_for(products, dim))>(const Parameters&, \
-                                                                      gpu::Where);
-RAPT_COMPILED_ELSEWHERE(Products::tf32x3, 32)
-RAPT_COMPILED_ELSEWHERE(Products::tf32x3, 64)
-RAPT_COMPILED_ELSEWHERE(Products::tf32x3, 128)
-RAPT_COMPILED_ELSEWHERE(Products::tf32x3, 256)
-RAPT_COMPILED_ELSEWHERE(Products::tf32, 32)
-RAPT_COMPILED_ELSEWHERE(Products::tf32, 64)
-RAPT_COMPILED_ELSEWHERE(Products::tf32, 128)
-RAPT_COMPILED_ELSEWHERE(Products::tf32, 256)
-RAPT_COMPILED_ELSEWHERE(Products::sixteen, 32)
-RAPT_COMPILED_ELSEWHERE(Products::sixteen, 64)
-RAPT_COMPILED_ELSEWHERE(Products::sixteen, 128)
-RAPT_COMPILED_ELSEWHERE(Products::sixteen, 256)
+// In the .cu files.
+#define RAPT_COMPILED_ELSEWHERE(config) \
+  extern template void launch<config>(const Parameters&, gpu::Where);
+#define RAPT_MANY_ROWS(products, dim)                        \
+  RAPT_COMPILED_ELSEWHERE((many_rows(products, dim, false))) \
+  RAPT_COMPILED_ELSEWHERE((many_rows(products, dim, true)))
+RAPT_MANY_ROWS(Products::tf32x3, 32)
+RAPT_MANY_ROWS(Products::tf32x3, 64)
+RAPT_MANY_ROWS(Products::tf32x3, 128)
+RAPT_MANY_ROWS(Products::tf32x3, 256)
+RAPT_MANY_ROWS(Products::tf32, 32)
+RAPT_MANY_ROWS(Products::tf32, 64)
+RAPT_MANY_ROWS(Products::tf32, 128)
+RAPT_MANY_ROWS(Products::tf32, 256)
+RAPT_MANY_ROWS(Products::sixteen, 32)
+RAPT_MANY_ROWS(Products::sixteen, 64)
+RAPT_MANY_ROWS(Products::sixteen, 128)
+RAPT_MANY_ROWS(Products::sixteen, 256)
+RAPT_COMPILED_ELSEWHERE((few_rows(Products::tf32x3, 64)))
+RAPT_COMPILED_ELSEWHERE((few_rows(Products::tf32x3, 128)))
+RAPT_COMPILED_ELSEWHERE((few_rows(Products::sixteen, 64)))
+RAPT_COMPILED_ELSEWHERE((few_rows(Products::sixteen, 128)))
+RAPT_COMPILED_ELSEWHERE((few_rows(Products::sixteen, 256)))
+RAPT_COMPILED_ELSEWHERE((some_rows(Products::tf32x3, 64)))
+RAPT_COMPILED_ELSEWHERE((some_rows(Products::tf32x3, 128)))
+RAPT_COMPILED_ELSEWHERE((some_rows(Products::sixteen, 64)))
+RAPT_COMPILED_ELSEWHERE((some_rows(Products::sixteen, 128)))
+#undef RAPT_MANY_ROWS
 #undef RAPT_COMPILED_ELSEWHERE
 
 namespace {
 
 using gpu::Index;
+using semantics::divided_up;
 
-constexpr Index most_dim = 256, most_length = 1000000000;
+constexpr Index most_dim = 256, most_length = 1000000000, most_splits = 256;
 // Of f32. What three products leave out of a single one shows where nothing is summed.
 constexpr Index least_dim = 8;
 
@@ -49,13 +69,44 @@ bool has_scoring(const Problem& p) {
   return p.bias.present() || p.mask.present() || p.alibi || p.softcap > 0;
 }
 
-TileConfig tiles_of(const Problem& p) {
-  return tiles_for(products_of(p), static_cast<int>(std::max(p.qk_dim, p.v_dim)));
+// All tiles that the head dims fit into, as configs name them: by their rows. Function takes them
+// as template arguments, and says whether it has found what it wanted.
+template <Products products, class Function>
+void try_tiles_of(const Problem& p, Function function) {
+  constexpr Products for_few = products == Products::tf32 ? Products::tf32x3 : products;
+  const Index dim = std::max(p.qk_dim, p.v_dim);
+  bool done = false;
+  gpu::with_one_of<32, 64, 128, 256>(dim, [&]<int bucket>() {
+    done = has_scoring(p) ? function.template operator()<many_rows(products, bucket, true)>()
+                          : function.template operator()<many_rows(products, bucket, false)>();
+  });
+  if (done || p.batch_invariant) return;
+  if (dim <= most_dim_of_some) {
+    gpu::with_one_of<64, 128>(dim, [&]<int bucket>() {
+      done = function.template operator()<some_rows(for_few, bucket)>();
+    });
+  }
+  if (done || dim > most_dim_of_few(products)) return;
+  gpu::with_one_of<64, 128, most_dim_of_few(for_few)>(
+      dim, [&]<int bucket>() { function.template operator()<few_rows(for_few, bucket)>(); });
+}
+template <class Function>
+void try_tiles(const Problem& p, Function function) {
+  switch (products_of(p)) {
+    case Products::tf32x3: return try_tiles_of<Products::tf32x3>(p, function);
+    case Products::tf32: return try_tiles_of<Products::tf32>(p, function);
+    case Products::sixteen: return try_tiles_of<Products::sixteen>(p, function);
+  }
 }
 
-double blocks_of(const Problem& p) {
-  return double(semantics::divided_up(p.q_len, tiles_of(p).rows())) * double(p.heads) *
-         double(p.batch);
+// The tiles with so many rows.
+template <class Function>
+void with_tiles(const Problem& p, Index rows, Function function) {
+  try_tiles(p, [&]<TileConfig tiles>() {
+    if (tiles.rows() != rows) return false;
+    function.template operator()<tiles>();
+    return true;
+  });
 }
 
 // Features name the architecture, as in "sm_90".
@@ -77,62 +128,134 @@ Support supports(const Problem& p, const Device& device) {
   if (p.offset && (*p.offset > most_length || *p.offset < -most_length))
     return Support::no(
         text("it takes offsets up to ", most_length, "; this problem has ", *p.offset));
-  return gpu::blocks_fit(blocks_of(p), device);
+  Index least_rows = 0;
+  try_tiles(p, [&]<TileConfig tiles>() {
+    least_rows = tiles.rows();
+    return false;
+  });
+  return gpu::rows_fit(p, device, {.rows = least_rows, .splits = 2});
 }
 
-// What its products reach of the tensor cores' rate for f16, per flop of the problem.
-double efficiency(const Problem& p, const TileConfig& tiles) {
-  const double scoring = has_scoring(p) ? 0.5 : 1.0;
+// What products reach of the tensor cores' rate for f16, per flop of the problem, when enough
+// blocks share a multiprocessor.
+double efficiency(const TileConfig& tiles, bool scoring) {
+  const double slowdown = scoring ? 0.5 : 1.0;
   switch (tiles.products) {
-    case Products::tf32x3: return scoring * (tiles.dim <= 32 ? 0.048 : 0.058);
-    case Products::tf32: return scoring * (tiles.dim <= 32 ? 0.08 : 0.12);
-    default: return scoring * (tiles.dim <= 32 ? 0.2 : 0.3);
+    case Products::tf32x3: return slowdown * (tiles.dim <= 32 ? 0.053 : 0.067);
+    case Products::tf32: return slowdown * (tiles.dim <= 32 ? 0.08 : 0.12);
+    default: return slowdown * (tiles.dim <= 32 ? 0.2 : 0.3);
   }
 }
 
-// Whole tiles of queries and the padded head dim, in rounds of blocks.
+// About what a block takes: for a tile of keys with nobody else at work, and before and after all
+// tiles; and what combining takes.
+constexpr double tile_seconds = 1.5e-6, block_seconds = 3e-6, combine_seconds = 3e-6;
+// Of the multiprocessor's rate, by a block that has it for itself.
+constexpr double alone = 0.65;
+
+// Multiprocessors take blocks in waves. A wave lasts as long as the memory or the arithmetic of all
+// its blocks, but no less than the tiles of one.
+Estimate estimate_with(const Problem& p, const Device& device, const TileConfig& tiles,
+                       Index splits) {
+  const bool uneven = p.window.left || p.window.right || p.varlen || p.lengths;
+  const double multiprocessors = std::max(device.threads, 1);
+  const double rows = double(std::max<Index>(p.total_q, 1)) * double(p.heads);
+  const double row_tiles = double(std::max<Index>(gpu::tiles_of_rows(p, tiles.rows()), 1));
+  const double dims = double(std::max<Index>(p.qk_dim + p.v_dim, 1));
+  // Keys that a tile of rows sees: on the diagonal, more than a row does.
+  const double group = double(p.heads) / double(p.kv_heads);
+  const double diagonal = std::min(double(p.q_len), double(tiles.rows()) / group) / 2;
+  const double keys = std::min(double(gpu::expected_keys(p)),
+                               p.flops() / (2.0 * dims * rows) + (uneven ? diagonal : 0.0));
+  const double least_chunk = std::max<double>(tiles.keys, gpu::split_kv_least_keys);
+  const double chunk = std::min(keys, std::max(least_chunk, keys / double(splits)));
+  const double chunks = chunk > 0 ? std::ceil(keys / chunk) : 1;
+  const double steps = std::ceil(chunk / tiles.keys);
+  const double filled = p.varlen ? double(p.total_q) / std::max(1.0, double(p.q_len * p.batch)) : 1;
+  const double blocks =
+      double(p.batch) * double(p.kv_heads) * std::max(1.0, row_tiles * filled) * chunks;
+
+  // Of one tile on one multiprocessor. The row tiles of a kv head share what is read from memory.
+  const double share = 1.0 / multiprocessors;
+  const double bytes = double(tiles.keys) * dims * double(size_in_bytes(p.dtype));
+  const double bandwidth = 0.85 * share * std::max(device.nominal.read_bandwidth, 1.0);
+  const double compute =
+      4.0 * tiles.dim * tiles.keys * tiles.rows() /
+      (efficiency(tiles, has_scoring(p)) * share * std::max(device.nominal.matrix_flops, 1.0));
+  const double memory = std::max(bytes / row_tiles, bytes / 1.5) / bandwidth;
+  const double work = std::max(compute, memory);
+  const double one = std::max(compute / alone, tile_seconds);
+  const auto wave = [&](double resident) {
+    return resident > 0 ? block_seconds + steps * std::max(one, resident * work) : 0;
+  };
+  const double blocks_each = blocks / multiprocessors, waves = blocks_each / tiles.blocks;
+  double seconds = gpu::launch_seconds;
+  if (uneven && waves > 1)
+    seconds += waves * wave(tiles.blocks);
+  else
+    seconds += std::floor(waves) * wave(tiles.blocks) +
+               wave(std::ceil(blocks_each - std::floor(waves) * tiles.blocks));
+  if (chunks > 1) {
+    const double partial_bytes = 4.0 * rows * chunks * double(p.v_dim + 2);
+    seconds += gpu::launch_seconds + combine_seconds +
+               2 * partial_bytes / std::max(device.nominal.read_bandwidth, 1.0);
+  }
+  const bool idle = blocks_each * steps * work < seconds / 2;
+  return {seconds, idle ? "overhead" : compute > memory ? "compute" : "memory"};
+}
+
+Config config_of(Index rows, Index splits) { return {{{"rows", rows}, {"splits", splits}}}; }
+
+// All that are offered, best guess first.
+std::vector<Config> configs(const Problem& p, const Device& device) {
+  struct Choice {
+    Index rows, splits;
+  } best = {};
+  double least = 0;
+  std::vector<Choice> others;
+  try_tiles(p, [&]<TileConfig tiles>() {
+    const Index blocks =
+        std::max<Index>(p.batch * p.kv_heads * gpu::tiles_of_rows(p, tiles.rows()), 1);
+    const Index wanted = 4 * tiles.blocks * std::max(device.threads, 1) / blocks;
+    const Index most =
+        p.batch_invariant ? 1 : gpu::most_chunks(p, std::clamp<Index>(wanted, 2, most_splits));
+    for (Index splits = 1; splits <= most; ++splits) {
+      const double seconds = estimate_with(p, device, tiles, splits).seconds;
+      if ((splits & (splits - 1)) == 0) others.push_back({tiles.rows(), splits});
+      if (least > 0 && seconds >= least) continue;
+      best = {tiles.rows(), splits};
+      least = seconds;
+    }
+    return false;
+  });
+  std::vector<Config> result = {config_of(best.rows, best.splits)};
+  for (const Choice& other : others) {
+    if (other.rows != best.rows || other.splits != best.splits)
+      result.push_back(config_of(other.rows, other.splits));
+  }
+  return result;
+}
+
 Estimate estimate(const Task& task) {
-  const Problem& p = task.problem;
-  const TileConfig tiles = tiles_of(p);
-  const double rows = double(std::max<Index>(p.q_len, 1));
-  const double padding = double(semantics::rounded_up(p.q_len, tiles.rows())) / rows *
-                         (2.0 * tiles.dim) / double(std::max<Index>(p.qk_dim + p.v_dim, 1));
-  const double unit = task.device.nominal.matrix_flops / task.device.nominal.f32_flops;
-  return gpu::compute_estimate(task, p.flops() * padding, efficiency(p, tiles) * unit, blocks_of(p),
-                               1);
+  Estimate result = {};
+  with_tiles(task.problem, task.config.at("rows"), [&]<TileConfig tiles>() {
+    result = estimate_with(task.problem, task.device, tiles, task.config.at("splits"));
+  });
+  return result;
 }
 
-std::size_t workspace(const Task&) { return 0; }
-
-template <Products products, class Function>
-void with_dim(Index dim, Function function) {
-  gpu::with_one_of<32, 64, 128, 256>(
-      dim, [&]<int bucket>() { function.template operator()<tiles_for(products, bucket)>(); });
-}
-
-template <class Function>
-void with_tiles(const Problem& p, Function function) {
-  const Index dim = std::max(p.qk_dim, p.v_dim);
-  switch (products_of(p)) {
-    case Products::tf32x3: return with_dim<Products::tf32x3>(dim, function);
-    case Products::tf32: return with_dim<Products::tf32>(dim, function);
-    case Products::sixteen: return with_dim<Products::sixteen>(dim, function);
-  }
+std::size_t workspace(const Task& task) {
+  return gpu::bytes_of_partials(task.problem, task.config.at("splits"));
 }
 
 void run(const Task& task, const Arguments& arguments, const Launch& launch_arguments) {
-  const Problem& p = task.problem;
-  const Parameters parameters = {
-      .call = make_call(p, arguments),
-      .dtype = p.dtype,
-      .aligned = p.alignment == gpu::access_bytes,
-      .page_size = gpu::divisor(std::max<Index>(p.page_size, 1)),
-  };
-  with_tiles(p, [&]<TileConfig tiles>() {
-    if (has_scoring(p))
-      launch<with_scoring(tiles)>(parameters, gpu::where(task, launch_arguments));
-    else
-      launch<tiles>(parameters, gpu::where(task, launch_arguments));
+  with_tiles(task.problem, task.config.at("rows"), [&]<TileConfig tiles>() {
+    const Parameters parameters = gpu::split_kv_parameters(
+        task.problem, arguments, launch_arguments,
+        {.rows = tiles.rows(), .splits = task.config.at("splits"), .chunk_step = tiles.keys});
+    const gpu::Where where = gpu::where(task, launch_arguments);
+    launch<tiles>(parameters, where);
+    if (parameters.chunks.value > 1) gpu::launch_split_kv_combine<Launcher>(parameters, where);
   });
 }
 
@@ -145,7 +268,7 @@ const Kernel cuda_flash_mma = {
     .backend = Backend::cuda,
     .by_name_only = false,
     .supports = cuda::flash_mma::supports,
-    .configs = one_empty_config,
+    .configs = cuda::flash_mma::configs,
     .estimate = cuda::flash_mma::estimate,
     .workspace = cuda::flash_mma::workspace,
     .run = cuda::flash_mma::run,

@@ -1,8 +1,10 @@
 // flash_mma: online softmax on tensor cores, for every NVIDIA GPU since Ampere.
 //
-// A block takes some queries of one head through all keys that they see, a tile at a time; each of
-// its warps has 16 or 32 of the rows for itself. Keys are on their way into shared memory while
-// values are multiplied, and the other way round:
+// The queries of a sequence and the heads of a group meet the group's kv head together, as in
+// split_kv. A block takes some of these rows through the keys that they see, or through a chunk of
+// those, a tile at a time; a warp has 16 or 32 of the rows, and all keys of a tile or a part of
+// them. Keys are on their way into shared memory while values are multiplied, and the other way
+// round:
 //
 //   for each tile of keys:
 //     wait for K; begin to load V;       S = Q Kᵀ
@@ -10,13 +12,16 @@
 //                                        O = O · 2^(old reference − reference) + P V
 //
 // Row maxima are reduced by shuffles among the 4 lanes that share a row; row sums stay apart in
-// them until the end. O is set aside after every span of keys.
+// them until the end. O is set aside after every span of keys. In the end, warps that have the same
+// rows merge what they have through shared memory. A row that has several chunks of keys is
+// finished by split_kv's second kernel.
 #pragma once
 
 #include "src/cuda/flash_mma/loads.cuh"
 #include "src/cuda/flash_mma/parameters.hpp"
 #include "src/cuda/flash_mma/sixteen.cuh"
 #include "src/cuda/flash_mma/tensor_float.cuh"
+#include "src/gpu/slices.hpp"
 #include "src/gpu/sums.hpp"
 
 namespace rapt::cuda::flash_mma {
@@ -38,41 +43,63 @@ struct Kernel {
   using Products = ProductsOf<config, Element>::Type;
   using Scores = Products::Scores;
   using Out = Products::Out;
-  static constexpr int threads = config.warps * 32, blocks = config.blocks;
+  static constexpr int threads = config.warps() * 32, blocks = config.blocks;
   static constexpr int rows = Scores::rows, warp_rows = config.row_tiles * 16;
-  static constexpr int block_rows = config.rows();
+  static constexpr int block_rows = config.rows(), warp_keys = config.warp_keys();
   // Byte offsets of the tiles: Q (rows, dim), K and V (keys, dim).
   static constexpr int row_bytes = TileLayout<Element, config.dim>::row_bytes;
   static constexpr int keys_at = block_rows * row_bytes;
   static constexpr int values_at = keys_at + config.keys * row_bytes;
-  static constexpr int shared_bytes = values_at + config.keys * row_bytes;
-  // Keys between two times that the result is set aside. A tile of f32 is summed apart, and then is
-  // one addition.
-  static constexpr int span = sizeof(Element) == 4 ? gpu::span_of_sums<Element> / 2 * config.keys
-                                                   : gpu::span_of_sums<Element>;
+  static constexpr int tile_bytes = values_at + config.keys * row_bytes;
+  // In the end, over the tiles: what key warps have of each row.
+  static constexpr int lanes = config.dim / gpu::split_kv_elements;
+  using Merge = gpu::Slices<Target, lanes, config.key_warps, block_rows, 8>;
+  static constexpr int shared_bytes = Merge::bytes > tile_bytes ? Merge::bytes : tile_bytes;
+  // Tiles between two times that the result is set aside. A tile of f32 is summed apart, and then
+  // is one addition.
+  static constexpr int span = sizeof(Element) == 4 ? gpu::span_of_sums<Element> / 2
+                                                   : gpu::span_of_sums<Element> / warp_keys;
 
   RAPT_DEVICE static void run(const Parameters& p) {
-    // The last queries first: under a causal mask they take longest.
-    const semantics::Call& call = p.call;
-    const int tiles = static_cast<int>(semantics::divided_up(call.q_len, block_rows));
-    const int heads = static_cast<int>(call.heads), pair = Target::block_x() / tiles;
-    const semantics::Sequence sequence = semantics::sequence(call, pair / heads);
-    const Work work = {
-        .sequence = pair / heads,
-        .head = pair % heads,
-        .first = (tiles - 1 - Target::block_x() % tiles) * block_rows,
-        .q_len = static_cast<int>(sequence.q_len),
-        .kv_len = static_cast<int>(sequence.kv_len),
-        .offset = static_cast<int>(sequence.offset),
-    };
-    if (work.first < work.q_len) attend(p, sequence, work);
+    const Block block = block_at(p, Target::block_x());
+    if (block.tile.rows <= 0 || !block.tile.has_chunk(block.chunk)) return;
+    attend(p, block);
+    Target::block_barrier();
+    // Looked up again, so that it takes no registers before.
+    finish(p, block_at(p, Target::unknown(Target::block_x())));
   }
 
  private:
-  // Queries `first` … of a head. Lengths are limited, so that their places fit into 32 bits.
-  struct Work {
-    int sequence, head, first, q_len, kv_len, offset;
+  struct Block {
+    gpu::RowTile tile;
+    int kv_head, chunk;
   };
+  // Blocks that read the same keys, or neighbouring ones, start together; of these the last rows
+  // first: under a causal mask they take longest.
+  RAPT_DEVICE static Block block_at(const Parameters& p, int index) {
+    const int pairs = p.tiles.quotient(index), chunks = p.kv_heads.quotient(pairs);
+    const int tile = p.tiles.value - 1 - (index - pairs * p.tiles.value);
+    return {gpu::row_tile(p, p.chunks.quotient(chunks), tile), p.kv_heads.remainder(pairs),
+            p.chunks.remainder(chunks)};
+  }
+
+  // Rows go out from where attend() left them.
+  RAPT_DEVICE static void finish(const Parameters& p, const Block& block) {
+    const gpu::RowTile& tile = block.tile;
+    for (int i = Target::thread(); i < tile.rows * lanes; i += threads) {
+      float out[gpu::split_kv_elements];
+      const gpu::RowState state = Merge::merged(i / lanes, i % lanes, out);
+      const gpu::SplitKvRow row = gpu::row_at(p, block.kv_head, tile.first_row + i / lanes);
+      const int at = i % lanes * gpu::split_kv_elements;
+      if (tile.has_one_chunk())
+        gpu::finish_row<Target, Element>(p, tile.sequence, row, at, state, out);
+      else
+        gpu::store_partial<Target>(p, gpu::first_partial(p, tile.sequence, row) + block.chunk, at,
+                                   state, out);
+    }
+  }
+
+  // Lengths are limited, so that places of keys fit into 32 bits.
   struct Keys {
     int begin, end;
   };
@@ -80,49 +107,76 @@ struct Kernel {
     return {static_cast<int>(range.begin), static_cast<int>(range.end)};
   }
 
-  RAPT_DEVICE static void attend(const Parameters& p, const semantics::Sequence& sequence,
-                                 const Work& work) {
-    const semantics::Call& call = p.call;
-    const Index kv_head = semantics::kv_head_of(call, work.head);
-    const KeyRows<Element> key_rows(p, sequence, call.k, call.k_stride, kv_head);
-    const KeyRows<Element> value_rows(p, sequence, call.v, call.v_stride, kv_head);
-    const auto last_of = [&](int first, int count) {
-      return first + count < work.q_len ? first + count - 1 : work.q_len - 1;
+  // What a warp needs to know in its loop: the sequence, its rows, those of a kv head from `first`
+  // on, and the block's keys.
+  struct Work {
+    int sequence, offset, kv_len, kv_head;
+    int first, end;  // end: behind the last row of the block
+    Keys keys;
+    Keys some, all;  // those that at least one row of the warp sees, and those that all see
+  };
+  RAPT_DEVICE static Work work_of(const Parameters& p, const Block& block) {
+    const gpu::RowTile& tile = block.tile;
+    const int skipped = block.chunk * tile.chunk_keys, left = tile.keys - skipped;
+    const int begin = tile.first_key + skipped;
+    Work work = {
+        .sequence = static_cast<int>(tile.sequence.index),
+        .offset = static_cast<int>(tile.sequence.offset),
+        .kv_len = static_cast<int>(tile.sequence.kv_len),
+        .kv_head = block.kv_head,
+        .first = tile.first_row + row_warp() * warp_rows,
+        .end = tile.first_row + tile.rows,
+        .keys = {begin, begin + (left < tile.chunk_keys ? left : tile.chunk_keys)},
+        .some = {0, 0},
+        .all = {0, 0},
     };
-    const int last = last_of(work.first, block_rows);
-    const Keys some = keys_in(semantics::keys_of_some(call.window, work.first + work.offset,
-                                                      last + work.offset, work.kv_len));
+    if (work.first >= work.end) return work;
+    const int last = (work.first + warp_rows < work.end ? work.first + warp_rows : work.end) - 1;
+    const int first_position = p.group.quotient(work.first) + work.offset;
+    const int last_position = p.group.quotient(last) + work.offset;
+    work.some = keys_in(
+        semantics::keys_of_some(p.call.window, first_position, last_position, work.keys.end));
+    work.all = keys_in(
+        semantics::keys_of_all(p.call.window, first_position, last_position, work.keys.end));
+    return work;
+  }
+  RAPT_DEVICE static int row_warp() {
+    return config.key_warps == 1 ? Target::wave() : Target::wave() % config.row_warps;
+  }
+  RAPT_DEVICE static int key_warp() {
+    return config.key_warps == 1 ? 0 : Target::wave() / config.row_warps;
+  }
+
+  // Leaves (reference, sum, out) of every row and key warp in shared memory.
+  RAPT_DEVICE static void attend(const Parameters& p, const Block& block) {
+    const semantics::Call& call = p.call;
+    const gpu::RowTile& tile = block.tile;
+    const Work work = work_of(p, block);
+    const KeyRows<Element> key_rows(p, tile.sequence, call.k, call.k_stride, work.kv_head);
+    const KeyRows<Element> value_rows(p, tile.sequence, call.v, call.v_stride, work.kv_head);
     const bool whole_qk = gpu::whole_accesses<Element>(p.aligned, call.qk_dim);
     const bool whole_v = gpu::whole_accesses<Element>(p.aligned, call.v_dim);
-
-    // Of the warp alone. One without queries sees nothing.
-    const int warp_first = work.first + Target::wave() * warp_rows;
-    const int warp_last = last_of(warp_first, warp_rows);
-    Keys warp_some = keys_in(semantics::keys_of_some(call.window, warp_first + work.offset,
-                                                     warp_last + work.offset, work.kv_len));
-    if (warp_first > warp_last) warp_some = {0, 0};
-    const Keys warp_all = keys_in(semantics::keys_of_all(call.window, warp_first + work.offset,
-                                                         warp_last + work.offset, work.kv_len));
-    const float scale = config.scoring ? 1.0f : call.scale * gpu::log2_e;
+    const bool scoring = config.scoring && gpu::has_scoring(call);
+    const float scale = scoring ? 1.0f : call.scale * gpu::log2_e;
 
     const uint32_t queries = ptx::shared_address(block_memory);
     const uint32_t keys = queries + keys_at, values = queries + values_at;
+    const uint32_t warp_queries = queries + row_warp() * warp_rows * row_bytes;
+    const int of_key_warp = key_warp() * warp_keys * row_bytes;
     load_rows<Element, block_rows, config.dim, threads>(
         queries, call.qk_dim, whole_qk, false, 0, call.q, [&](int row) -> const Element* {
-          if (work.first + row > last) return nullptr;
+          if (row >= tile.rows) return nullptr;
+          const gpu::SplitKvRow of = gpu::row_at(p, work.kv_head, tile.first_row + row);
           return static_cast<const Element*>(call.q) +
-                 semantics::row_offset(call.q_stride,
-                                       semantics::query_place(call, sequence, work.first + row),
-                                       work.head);
+                 semantics::row_offset(
+                     call.q_stride, semantics::query_place(call, tile.sequence, of.query), of.head);
         });
     const auto load_keys = [&](uint32_t to, const KeyRows<Element>& from, Index dim, bool whole,
-                               int tile) {
-      const bool in_steps =
-          whole && !from.paged() && tile >= some.begin && tile + config.keys <= some.end;
+                               int first) {
+      const bool in_steps = whole && !from.paged() && first + config.keys <= work.keys.end;
       load_rows<Element, config.keys, config.dim, threads>(
           to, dim, whole, in_steps, from.stride(), call.q, [&](int row) -> const Element* {
-            const int key = tile + row;
-            return key >= some.begin && key < some.end ? from.at(key) : nullptr;
+            return first + row < work.keys.end ? from.at(first + row) : nullptr;
           });
     };
 
@@ -136,38 +190,55 @@ struct Kernel {
       sums[i] = {0, 0};
     }
 
-    int tile = some.begin / config.keys * config.keys;
-    if (tile < some.end) load_keys(keys, key_rows, call.qk_dim, whole_qk, tile);
+    int left_of_span = span;
+    int first = work.keys.begin;
+    if (first < work.keys.end) load_keys(keys, key_rows, call.qk_dim, whole_qk, first);
     RAPT_NO_UNROLL
-    for (; tile < some.end; tile += config.keys) {
-      const bool seen = tile < warp_some.end && tile + config.keys > warp_some.begin;
+    for (; first < work.keys.end; first += config.keys) {
+      const int warp_first = first + key_warp() * warp_keys;
+      const bool seen = warp_first < work.some.end && warp_first + warp_keys > work.some.begin;
       ptx::wait_for_copies();
       Target::block_barrier();  // the keys are there, the last tile's values are used
-      load_keys(values, value_rows, call.v_dim, whole_v, tile);
+      load_keys(values, value_rows, call.v_dim, whole_v, first);
       Scores scores;
-      if (seen) Products::score(queries + Target::wave() * warp_rows * row_bytes, keys, scores);
+      if (seen) Products::score(warp_queries, keys + of_key_warp, scores);
       ptx::wait_for_copies();
       Target::block_barrier();  // the values are there, the keys are used
-      if (tile + config.keys < some.end)
-        load_keys(keys, key_rows, call.qk_dim, whole_qk, tile + config.keys);
+      if (first + config.keys < work.keys.end)
+        load_keys(keys, key_rows, call.qk_dim, whole_qk, first + config.keys);
       if (seen) {
-        if constexpr (config.scoring) score_pairs(call, work, warp_first, tile, scores);
-        if (tile < warp_all.begin || tile + config.keys > warp_all.end)
-          hide(call, work, warp_first, tile, scores);
+        if constexpr (config.scoring) {
+          if (scoring) score_pairs(p, work, warp_first, scores);
+        }
+        if (warp_first < work.all.begin || warp_first + warp_keys > work.all.end)
+          hide(p, work, warp_first, scores);
         float rescale[rows];
         weigh(scale, scores, references, sums, rescale);
-        Products::accumulate(scores, rescale, values, out);
+        Products::accumulate(scores, rescale, values + of_key_warp, out);
       }
-      if ((tile + config.keys) % span == 0) earlier.set_aside(references, out.at);
+      if (--left_of_span == 0) {
+        earlier.set_aside(references, out.at);
+        left_of_span = span;
+      }
     }
     earlier.join(references, out.at);
-    finish(call, work, warp_first, whole_v, references, sums, out);
+    ptx::wait_for_copies();
+    Target::block_barrier();  // the tiles are used
+    RAPT_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      const int row = row_warp() * warp_rows + row_of_lane(i);
+      const float sum = gpu::sum_over<Target, 4>(sums[i].total());
+      if (Target::lane() % 4 == 0) Merge::put_state(key_warp(), row, {references[i], sum});
+      RAPT_UNROLL
+      for (int j = 0; j < Out::columns; j += 2)
+        Merge::put_two(key_warp(), row, column_of_lane(j), out.at[i][j], out.at[i][j + 1]);
+    }
   }
 
   // Dot products become exponents where that takes more than scaling. Through memory of the thread,
   // since a loop over registers would be unrolled into a kernel several times as long.
-  RAPT_DEVICE static void score_pairs(const semantics::Call& call, const Work& work, int warp_first,
-                                      int tile, Scores& scores) {
+  RAPT_DEVICE static void score_pairs(const Parameters& p, const Work& work, int first,
+                                      Scores& scores) {
     Scores memory;
     const int zero = Target::unknown(0);
     RAPT_UNROLL
@@ -177,14 +248,16 @@ struct Kernel {
     }
     RAPT_NO_UNROLL
     for (int i = 0; i < rows; ++i) {
-      const int query = warp_first + row_of_lane(i), position = query + work.offset;
-      if (query >= work.q_len) continue;
+      const int row = work.first + row_of_lane(i);
+      if (row >= work.end) continue;
+      const gpu::SplitKvRow at = gpu::row_at(p, work.kv_head, row);
+      const int position = at.query + work.offset;
       RAPT_NO_UNROLL
       for (int j = 0; j < Scores::columns; ++j) {
-        const int key = tile + column_of_lane(j);
-        if (semantics::in_window(call.window, position, key, work.kv_len))
+        const int key = first + column_of_lane(j);
+        if (semantics::in_window(p.call.window, position, key, work.kv_len))
           memory.at[i][j] = gpu::scored_exponent<Target, Element>(
-              call, work.sequence, work.head, query, position, key, memory.at[i][j]);
+              p.call, work.sequence, at.head, at.query, position, key, memory.at[i][j]);
       }
     }
     RAPT_UNROLL
@@ -194,16 +267,16 @@ struct Kernel {
     }
   }
 
-  // Pairs outside the window become −∞.
-  RAPT_DEVICE static void hide(const semantics::Call& call, const Work& work, int warp_first,
-                               int tile, Scores& scores) {
+  // Pairs outside the window become −∞, and those with keys behind the block's.
+  RAPT_DEVICE static void hide(const Parameters& p, const Work& work, int first, Scores& scores) {
     RAPT_UNROLL
     for (int i = 0; i < rows; ++i) {
-      const Keys seen = keys_in(semantics::key_range(
-          call.window, warp_first + row_of_lane(i) + work.offset, work.kv_len));
+      const int query = p.group.quotient(work.first + row_of_lane(i));
+      const Keys seen =
+          keys_in(semantics::key_range(p.call.window, query + work.offset, work.keys.end));
       RAPT_UNROLL
       for (int j = 0; j < Scores::columns; ++j) {
-        const int key = tile + column_of_lane(j);
+        const int key = first + column_of_lane(j);
         if (key < seen.begin || key >= seen.end) scores.at[i][j] = gpu::minus_infinity;
       }
     }
@@ -231,37 +304,6 @@ struct Kernel {
       }
       sums[i].scale(rescale[i]);
       sums[i].add(sum);
-    }
-  }
-
-  RAPT_DEVICE static void finish(const semantics::Call& call, const Work& work, int warp_first,
-                                 bool whole, const float (&references)[rows],
-                                 const gpu::CompensatedSum (&sums)[rows], const Out& out) {
-    const semantics::Sequence sequence = semantics::sequence(call, work.sequence);
-    // A sink comes last: weights of 16 bits are relative to the largest score alone.
-    const gpu::RowState sink = gpu::first_state(call, work.head);
-    RAPT_UNROLL
-    for (int i = 0; i < rows; ++i) {
-      const float sum = gpu::sum_over<Target, 4>(sums[i].total());
-      const float reference = fmaxf(references[i], sink.reference);
-      const float base = gpu::finite_reference(reference);
-      const float rescale = Target::exp2(references[i] - base);
-      const gpu::RowState state = {reference,
-                                   sum * rescale + sink.sum * Target::exp2(sink.reference - base)};
-      const int query = warp_first + row_of_lane(i);
-      if (query >= work.q_len) continue;
-      const semantics::Place place = semantics::query_place(call, sequence, query);
-      auto* row = static_cast<Element*>(call.out) +
-                  semantics::row_offset(call.out_stride, place, work.head);
-      const float factor = gpu::reciprocal_or_zero(state.sum) * rescale;
-      RAPT_UNROLL
-      for (int j = 0; j < Out::columns; j += 2) {
-        const float two[2] = {out.at[i][j] * factor, out.at[i][j + 1] * factor};
-        gpu::store_row<Target>(row, column_of_lane(j), call.v_dim, whole, two);
-      }
-      if (call.lse && Target::lane() % 4 == 0)
-        call.lse[semantics::lse_offset(call, place, work.head)] =
-            gpu::natural_log_sum<Target>(state);
     }
   }
 };

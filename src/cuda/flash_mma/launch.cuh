@@ -7,16 +7,14 @@
 namespace rapt::cuda::flash_mma {
 
 template <TileConfig config>
-void launch(const Parameters& parameters, gpu::Where where) {
-  const semantics::Call& call = parameters.call;
-  const gpu::Grid grid = {semantics::divided_up(call.q_len, config.rows()) * call.heads *
-                          call.batch};
+void launch(const Parameters& p, gpu::Where where) {
+  const gpu::Grid grid = {p.call.batch * p.chunks.value * p.call.kv_heads * p.tiles.value};
   if constexpr (config.products != Products::sixteen)
-    Launcher::launch<Kernel<config, float>>(grid, parameters, where);
-  else if (parameters.dtype == DType::f16)
-    Launcher::launch<Kernel<config, F16>>(grid, parameters, where);
+    Launcher::launch<Kernel<config, float>>(grid, p, where);
+  else if (p.dtype == DType::f16)
+    Launcher::launch<Kernel<config, F16>>(grid, p, where);
   else
-    Launcher::launch<Kernel<config, BF16>>(grid, parameters, where);
+    Launcher::launch<Kernel<config, BF16>>(grid, p, where);
 }
 
 }  // namespace rapt::cuda::flash_mma

@@ -15,7 +15,7 @@ class KeyRows {
   // `stride` is that of `data`: call.k and call.k_stride, or call.v and call.v_stride.
   RAPT_DEVICE KeyRows(const Parameters& p, const semantics::Sequence& sequence, const void* data,
                       const gpu::Index (&stride)[3], gpu::Index kv_head)
-      : p_(p), stride_(stride), pages_(sequence.index * p.call.page_table_stride) {
+      : p_(p), stride_(stride), sequence_(static_cast<int>(sequence.index)) {
     const semantics::Place origin =
         paged() ? semantics::Place{0, 0} : semantics::key_place(p.call, sequence, 0);
     first_ = static_cast<const Element*>(data) + semantics::row_offset(stride, origin, kv_head);
@@ -25,15 +25,15 @@ class KeyRows {
   RAPT_DEVICE bool paged() const { return p_.call.page_table; }
   RAPT_DEVICE const Element* at(int key) const {
     if (!paged()) return first_ + key * stride_[1];
-    const gpu::Index page =
-        semantics::existing_page(p_.call, p_.call.page_table[pages_ + p_.page_size.quotient(key)]);
-    return first_ + page * stride_[0] + p_.page_size.remainder(key) * stride_[1];
+    const gpu::Index page = semantics::existing_page(
+        p_.call, p_.call.page_table[sequence_ * p_.call.page_table_stride + p_.page.quotient(key)]);
+    return first_ + page * stride_[0] + p_.page.remainder(key) * stride_[1];
   }
 
  private:
   const Parameters& p_;
   const gpu::Index (&stride_)[3];
-  gpu::Index pages_;  // the entry of key 0 in the page table
+  int sequence_;
   const Element* first_;
 };
 

@@ -9,9 +9,9 @@ namespace rapt::cuda::flash_mma {
 
 template <TileConfig config, class Element>
 struct Sixteen {
-  static constexpr int row_tiles = config.row_tiles, key_tiles = config.keys / 8;
+  static constexpr int row_tiles = config.row_tiles, key_tiles = config.warp_keys() / 8;
   using Tile = TileLayout<Element, config.dim>;
-  using Scores = RowsOf<config, config.keys>;
+  using Scores = RowsOf<config, config.warp_keys()>;
   using Out = RowsOf<config, config.dim>;
 
   // scores = queries · keysᵀ
@@ -41,7 +41,7 @@ struct Sixteen {
       for (int j = 0; j < Out::columns; ++j) out.at[i][j] *= rescale[i];
     }
     RAPT_UNROLL
-    for (int step = 0; step < config.keys / 16; ++step) {
+    for (int step = 0; step < key_tiles / 2; ++step) {
       uint32_t weights[row_tiles][4];
       RAPT_UNROLL
       for (int m = 0; m < row_tiles; ++m) {

@@ -18,10 +18,10 @@ namespace rapt::cuda::flash_mma {
 template <TileConfig config>
 struct TensorFloat {
   static constexpr bool exact = config.products == Products::tf32x3;
-  static constexpr int row_tiles = config.row_tiles, key_tiles = config.keys / 8;
+  static constexpr int row_tiles = config.row_tiles, key_tiles = config.warp_keys() / 8;
   static constexpr int sum_steps = config.sum_keys / 8, sum_tiles = config.sum_dims / 8;
   using Tile = TileLayout<float, config.dim>;
-  using Scores = RowsOf<config, config.keys>;
+  using Scores = RowsOf<config, config.warp_keys()>;
   using Out = RowsOf<config, config.dim>;
 
   // scores = queries · keysᵀ

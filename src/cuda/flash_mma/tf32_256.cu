@@ -2,9 +2,9 @@
 
 namespace rapt::cuda::flash_mma {
 
-template void launch<tiles_for(Products::tf32, 128)>(const Parameters&, gpu::Where);
-template void launch<with_scoring(tiles_for(Products::tf32, 128))>(const Parameters&, gpu::Where);
-template void launch<tiles_for(Products::tf32, 256)>(const Parameters&, gpu::Where);
-template void launch<with_scoring(tiles_for(Products::tf32, 256))>(const Parameters&, gpu::Where);
+template void launch<many_rows(Products::tf32, 128, false)>(const Parameters&, gpu::Where);
+template void launch<many_rows(Products::tf32, 128, true)>(const Parameters&, gpu::Where);
+template void launch<many_rows(Products::tf32, 256, false)>(const Parameters&, gpu::Where);
+template void launch<many_rows(Products::tf32, 256, true)>(const Parameters&, gpu::Where);
 
 }  // namespace rapt::cuda::flash_mma

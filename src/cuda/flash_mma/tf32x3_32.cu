@@ -2,7 +2,7 @@
 
 namespace rapt::cuda::flash_mma {
 
-template void launch<tiles_for(Products::tf32x3, 32)>(const Parameters&, gpu::Where);
-template void launch<with_scoring(tiles_for(Products::tf32x3, 32))>(const Parameters&, gpu::Where);
+template void launch<many_rows(Products::tf32x3, 32, false)>(const Parameters&, gpu::Where);
+template void launch<many_rows(Products::tf32x3, 32, true)>(const Parameters&, gpu::Where);
 
 }  // namespace rapt::cuda::flash_mma

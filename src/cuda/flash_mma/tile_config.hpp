@@ -9,39 +9,66 @@ enum class Products {
   sixteen,  // f16 or bf16
 };
 
+// A block's warps: some share the rows, and as many again as `key_warps` the keys of each tile.
 struct TileConfig {
   Products products;
   int dim;        // of queries, keys and values, at most; a multiple of 32
-  int warps;      // of a block
-  int row_tiles;  // of 16 queries, of a warp
-  int keys;       // of a tile; a multiple of 16
+  int row_warps;  // of a block
+  int key_warps;  // of a block, for the same rows
+  int row_tiles;  // of 16 rows, of a warp
+  int keys;       // of a tile; a multiple of 16 for each of the key warps
   int blocks;     // that share a multiprocessor
   // For f32, to have registers enough. First product: small and large products in one pass over the
   // dims, with sums of their own, or in two. Second product: keys and dims whose sums are made at
   // once.
   int passes, sum_keys, sum_dims;
-  bool scoring = false;  // scores are more than scaled dot products
+  // Whether scores may be more than scaled dot products.
+  bool scoring;
 
-  constexpr int rows() const { return warps * row_tiles * 16; }
+  constexpr int warps() const { return row_warps * key_warps; }
+  constexpr int rows() const { return row_warps * row_tiles * 16; }
+  constexpr int warp_keys() const { return keys / key_warps; }
 };
 
-constexpr TileConfig with_scoring(TileConfig config) {
-  config.scoring = true;
-  return config;
+// Many rows: each warp has some for itself. The least tiles that hold a head dim.
+constexpr TileConfig many_rows(Products products, int dim, bool scoring) {
+  if (products == Products::sixteen) {
+    if (dim <= 32) return {products, 32, 4, 1, 2, 64, 2, 0, 0, 0, scoring};
+    if (dim <= 64) return {products, 64, 4, 1, 2, 64, 2, 0, 0, 0, scoring};
+    if (dim <= 128) return {products, 128, 4, 1, 2, 32, 2, 0, 0, 0, scoring};
+    return {products, 256, 4, 1, 1, 32, 2, 0, 0, 0, scoring};
+  }
+  if (dim <= 32) return {products, 32, 4, 1, 2, 32, 3, 1, 32, 32, scoring};
+  if (dim <= 64) return {products, 64, 4, 1, 2, 32, 2, 1, 32, 32, scoring};
+  if (dim <= 128) return {products, 128, 4, 1, 2, 32, 2, 2, 16, 16, scoring};
+  return {products, 256, 4, 1, 1, 16, 2, 2, 16, 16, scoring};
 }
 
-// The least tiles that hold a head dim.
-constexpr TileConfig tiles_for(Products products, int dim) {
+// Few rows, whose time is that of reading keys and values: all warps have the same rows. Head dims
+// up to most_dim_of_few().
+constexpr TileConfig few_rows(Products products, int dim) {
   if (products == Products::sixteen) {
-    if (dim <= 32) return {products, 32, 4, 2, 64, 2, 0, 0, 0};
-    if (dim <= 64) return {products, 64, 4, 2, 64, 2, 0, 0, 0};
-    if (dim <= 128) return {products, 128, 4, 2, 32, 2, 0, 0, 0};
-    return {products, 256, 4, 1, 32, 2, 0, 0, 0};
+    if (dim <= 64) return {products, 64, 1, 4, 1, 128, 4, 0, 0, 0, true};
+    if (dim <= 128) return {products, 128, 1, 4, 1, 64, 4, 0, 0, 0, true};
+    return {products, 256, 1, 4, 1, 64, 2, 0, 0, 0, true};
   }
-  if (dim <= 32) return {products, 32, 4, 2, 32, 3, 1, 32, 32};
-  if (dim <= 64) return {products, 64, 4, 2, 32, 2, 1, 32, 32};
-  if (dim <= 128) return {products, 128, 4, 2, 32, 2, 2, 16, 16};
-  return {products, 256, 4, 1, 16, 2, 2, 16, 16};
+  if (dim <= 64) return {products, 64, 1, 4, 1, 64, 4, 1, 16, 32, true};
+  return {products, 128, 1, 4, 1, 64, 2, 1, 16, 32, true};
+}
+constexpr int most_dim_of_few(Products products) {
+  return products == Products::sixteen ? 256 : 128;
+}
+
+// In between: two warps have the same rows. Head dims up to 128; wider ones have tiles of 64 rows
+// already.
+inline constexpr int most_dim_of_some = 128;
+constexpr TileConfig some_rows(Products products, int dim) {
+  if (products == Products::sixteen) {
+    if (dim <= 64) return {products, 64, 2, 2, 2, 64, 3, 0, 0, 0, true};
+    return {products, 128, 2, 2, 2, 64, 2, 0, 0, 0, true};
+  }
+  if (dim <= 64) return {products, 64, 2, 2, 2, 64, 2, 1, 32, 32, true};
+  return {products, 128, 2, 2, 2, 32, 2, 2, 16, 16, true};
 }
 
 }  // namespace rapt::cuda::flash_mma
