@@ -138,20 +138,26 @@ Support supports(const Problem& p, const Device& device) {
 
 // What products reach of the tensor cores' rate for f16, per flop of the problem, when enough
 // blocks share a multiprocessor.
-double efficiency(const TileConfig& tiles, bool scoring) {
-  const double slowdown = scoring ? 0.5 : 1.0;
+double efficiency(const TileConfig& tiles) {
+  const auto of_dim = [&](double d32, double d64, double d128, double d256) {
+    return tiles.dim <= 32 ? d32 : tiles.dim <= 64 ? d64 : tiles.dim <= 128 ? d128 : d256;
+  };
+  const double warps = tiles.key_warps == 1 ? 1.0 : tiles.key_warps == 2 ? 0.85 : 0.55;
   switch (tiles.products) {
-    case Products::tf32x3: return slowdown * (tiles.dim <= 32 ? 0.053 : 0.067);
-    case Products::tf32: return slowdown * (tiles.dim <= 32 ? 0.08 : 0.12);
-    default: return slowdown * (tiles.dim <= 32 ? 0.2 : 0.3);
+    case Products::tf32x3: return warps * of_dim(0.054, 0.061, 0.058, 0.041);
+    case Products::tf32: return warps * of_dim(0.087, 0.122, 0.106, 0.08);
+    default: return warps * of_dim(0.13, 0.24, 0.245, 0.187);
   }
 }
 
-// About what a block takes: for a tile of keys with nobody else at work, and before and after all
-// tiles; and what combining takes.
-constexpr double tile_seconds = 1.5e-6, block_seconds = 3e-6, combine_seconds = 3e-6;
+// About what a block takes: for a tile of keys with nobody else at work, more where it must look up
+// pages, and before and after all tiles; and what combining takes before it has read anything.
+constexpr double tile_seconds = 1.9e-6, paged_tile_seconds = 3.5e-6;
+constexpr double block_seconds = 3e-6, combine_seconds = 2e-6;
 // Of the multiprocessor's rate, by a block that has it for itself.
 constexpr double alone = 0.65;
+// What scoring adds to a tile's arithmetic.
+constexpr double scoring_slowdown = 2;
 
 // Multiprocessors take blocks in waves. A wave lasts as long as the memory or the arithmetic of all
 // its blocks, but no less than the tiles of one.
@@ -162,15 +168,19 @@ Estimate estimate_with(const Problem& p, const Device& device, const TileConfig&
   const double rows = double(std::max<Index>(p.total_q, 1)) * double(p.heads);
   const double row_tiles = double(std::max<Index>(gpu::tiles_of_rows(p, tiles.rows()), 1));
   const double dims = double(std::max<Index>(p.qk_dim + p.v_dim, 1));
+  const double most_keys = double(gpu::expected_keys(p));
   // Keys that a tile of rows sees: on the diagonal, more than a row does.
   const double group = double(p.heads) / double(p.kv_heads);
   const double diagonal = std::min(double(p.q_len), double(tiles.rows()) / group) / 2;
-  const double keys = std::min(double(gpu::expected_keys(p)),
-                               p.flops() / (2.0 * dims * rows) + (uneven ? diagonal : 0.0));
+  const double keys =
+      std::min(most_keys, p.flops() / (2.0 * dims * rows) + (uneven ? diagonal : 0.0));
   const double least_chunk = std::max<double>(tiles.keys, gpu::split_kv_least_keys);
-  const double chunk = std::min(keys, std::max(least_chunk, keys / double(splits)));
-  const double chunks = chunk > 0 ? std::ceil(keys / chunk) : 1;
+  const auto chunk_of = [&](double all) {
+    return std::min(all, std::max(least_chunk, all / double(splits)));
+  };
+  const double chunk = chunk_of(keys), chunks = chunk > 0 ? std::ceil(keys / chunk) : 1;
   const double steps = std::ceil(chunk / tiles.keys);
+  const double most_steps = std::ceil(chunk_of(most_keys) / tiles.keys);
   const double filled = p.varlen ? double(p.total_q) / std::max(1.0, double(p.q_len * p.batch)) : 1;
   const double blocks =
       double(p.batch) * double(p.kv_heads) * std::max(1.0, row_tiles * filled) * chunks;
@@ -178,27 +188,27 @@ Estimate estimate_with(const Problem& p, const Device& device, const TileConfig&
   // Of one tile on one multiprocessor. The row tiles of a kv head share what is read from memory.
   const double share = 1.0 / multiprocessors;
   const double bytes = double(tiles.keys) * dims * double(size_in_bytes(p.dtype));
-  const double bandwidth = 0.85 * share * std::max(device.nominal.read_bandwidth, 1.0);
-  const double compute =
-      4.0 * tiles.dim * tiles.keys * tiles.rows() /
-      (efficiency(tiles, has_scoring(p)) * share * std::max(device.nominal.matrix_flops, 1.0));
+  const double bandwidth = 0.78 * share * std::max(device.nominal.read_bandwidth, 1.0);
+  const double compute = 4.0 * tiles.dim * tiles.keys * tiles.rows() *
+                         (has_scoring(p) ? scoring_slowdown : 1.0) /
+                         (efficiency(tiles) * share * std::max(device.nominal.matrix_flops, 1.0));
   const double memory = std::max(bytes / row_tiles, bytes / 1.5) / bandwidth;
   const double work = std::max(compute, memory);
-  const double one = std::max(compute / alone, tile_seconds);
+  const double one = std::max(compute / alone, p.paged() ? paged_tile_seconds : tile_seconds);
   const auto wave = [&](double resident) {
     return resident > 0 ? block_seconds + steps * std::max(one, resident * work) : 0;
   };
   const double blocks_each = blocks / multiprocessors, waves = blocks_each / tiles.blocks;
   double seconds = gpu::launch_seconds;
-  if (uneven && waves > 1)
-    seconds += waves * wave(tiles.blocks);
+  if (uneven)
+    seconds += std::max(waves * wave(tiles.blocks), block_seconds + most_steps * one);
   else
     seconds += std::floor(waves) * wave(tiles.blocks) +
                wave(std::ceil(blocks_each - std::floor(waves) * tiles.blocks));
   if (chunks > 1) {
     const double partial_bytes = 4.0 * rows * chunks * double(p.v_dim + 2);
     seconds += gpu::launch_seconds + combine_seconds +
-               2 * partial_bytes / std::max(device.nominal.read_bandwidth, 1.0);
+               2 * partial_bytes / (0.35 * std::max(device.nominal.read_bandwidth, 1.0));
   }
   const bool idle = blocks_each * steps * work < seconds / 2;
   return {seconds, idle ? "overhead" : compute > memory ? "compute" : "memory"};

@@ -2,8 +2,9 @@
 //
 // An f32 x is h + l: h is x without its last 13 bits, as the tensor core takes it, and l the rest,
 // of which it then takes all but the last 2. Of the product of two such sums the three larger
-// products are taken, and the sums of large and small ones are kept apart until few of them are
-// left to add: tensor cores cut off what they cannot hold.
+// products are taken. Tensor cores cut off what they cannot hold, so that long sums drift towards
+// 0: they add few terms, and f32 additions the rest. In the first product, where a score's error
+// counts as much as the score is large, small products come first or have sums of their own.
 //
 // In the second product a lane's weights, as the first left them, serve as they are: key 2 t of a
 // step of 8 stands where row t of its operand belongs, key 2 t + 1 at row t + 4. The values are
@@ -26,14 +27,21 @@ struct TensorFloat {
 
   // scores = queries · keysᵀ
   RAPT_DEVICE static void score(uint32_t queries, uint32_t keys, Scores& scores) {
+    scores = {};
     if constexpr (config.passes == 1) {
-      Sums<key_tiles> large = {}, small = {};
-      add_products<config.dim, true, true>(queries, keys, small, large);
-      for_each(scores, [&](float& score, int m, int n, int i) {
-        score = large.at[m][n][i] + small.at[m][n][i];
-      });
+      constexpr int chunk = exact && config.dim > 32 ? 16 : config.dim;  // dims
+      Sums<key_tiles> small = {};
+      RAPT_UNROLL
+      for (int first = 0; first < config.dim; first += chunk) {
+        Sums<key_tiles> large = {};
+        add_products<chunk, true, true>(queries + first * 4, keys + first * 4, small, large);
+        for_each(scores, [&](float& score, int m, int n, int i) {
+          score = first == 0 ? large.at[m][n][i] : score + large.at[m][n][i];
+        });
+      }
+      if constexpr (exact)
+        for_each(scores, [&](float& score, int m, int n, int i) { score += small.at[m][n][i]; });
     } else {
-      scores = {};
       RAPT_NO_UNROLL
       for (int first = 0; first < config.dim; first += 128) {
         Sums<key_tiles> sums = {};
