@@ -193,15 +193,19 @@ Estimate estimate_with(const Problem& p, const Device& device, const TileConfig&
                          (has_scoring(p) ? scoring_slowdown : 1.0) /
                          (efficiency(tiles) * share * std::max(device.nominal.matrix_flops, 1.0));
   const double memory = std::max(bytes / row_tiles, bytes / 1.5) / bandwidth;
-  const double work = std::max(compute, memory);
-  const double one = std::max(compute / alone, p.paged() ? paged_tile_seconds : tile_seconds);
+  // Waiting for memory and its bandwidth hide each other, but not altogether.
+  const double latency = p.paged() ? paged_tile_seconds : tile_seconds;
+  const auto step = [&](double resident) {
+    return std::max({compute / alone, resident * compute,
+                     std::cbrt(std::pow(latency, 3) + std::pow(resident * memory, 3))});
+  };
   const auto wave = [&](double resident) {
-    return resident > 0 ? block_seconds + steps * std::max(one, resident * work) : 0;
+    return resident > 0 ? block_seconds + steps * step(resident) : 0;
   };
   const double blocks_each = blocks / multiprocessors, waves = blocks_each / tiles.blocks;
   double seconds = gpu::launch_seconds;
   if (uneven)
-    seconds += std::max(waves * wave(tiles.blocks), block_seconds + most_steps * one);
+    seconds += std::max(waves * wave(tiles.blocks), block_seconds + most_steps * step(1));
   else
     seconds += std::floor(waves) * wave(tiles.blocks) +
                wave(std::ceil(blocks_each - std::floor(waves) * tiles.blocks));
@@ -210,7 +214,7 @@ Estimate estimate_with(const Problem& p, const Device& device, const TileConfig&
     seconds += gpu::launch_seconds + combine_seconds +
                2 * partial_bytes / (0.35 * std::max(device.nominal.read_bandwidth, 1.0));
   }
-  const bool idle = blocks_each * steps * work < seconds / 2;
+  const bool idle = blocks_each * steps * std::max(compute, memory) < seconds / 2;
   return {seconds, idle ? "overhead" : compute > memory ? "compute" : "memory"};
 }
 
