@@ -52,7 +52,7 @@ Support rows_fit(const Problem& p, const Device& device, const KeySplits& cut) {
   // Rows are numbered by ints, those of an empty batch too.
   const auto sequences = double(std::max<Index>(p.batch, 1));
   const double queries = std::max({1.0, sequences * double(p.q_len), double(p.total_q)});
-  if (const Support fit = blocks_fit(queries * double(p.heads), device); !fit) return fit;
+  if (Support fit = blocks_fit(queries * double(p.heads), device); !fit) return fit;
   return blocks_fit(
       double(p.batch) * double(p.kv_heads) * double(tiles_of_rows(p, cut.rows) * cut.splits),
       device);

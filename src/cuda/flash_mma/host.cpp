@@ -54,7 +54,6 @@ RAPT_COMPILED_ELSEWHERE((some_rows(Products::sixteen, 128)))
 namespace {
 
 using gpu::Index;
-using semantics::divided_up;
 
 constexpr Index most_dim = 256, most_length = 1000000000, most_splits = 256;
 // Of f32. What three products leave out of a single one shows where nothing is summed.
@@ -230,7 +229,7 @@ std::vector<Config> configs(const Problem& p, const Device& device) {
   try_tiles(p, [&]<TileConfig tiles>() {
     const Index blocks =
         std::max<Index>(p.batch * p.kv_heads * gpu::tiles_of_rows(p, tiles.rows()), 1);
-    const Index wanted = 4 * tiles.blocks * std::max(device.threads, 1) / blocks;
+    const Index wanted = Index{4} * tiles.blocks * std::max(device.threads, 1) / blocks;
     const Index most =
         p.batch_invariant ? 1 : gpu::most_chunks(p, std::clamp<Index>(wanted, 2, most_splits));
     for (Index splits = 1; splits <= most; ++splits) {
