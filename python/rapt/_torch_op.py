@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from . import _rapt
 
@@ -51,14 +52,16 @@ for _name, _result, _function, _shape in [
     torch.library.register_fake(f"rapt::{_name}", _shape, lib=_library)
 
 
-def nobody_watches(tensor: torch.Tensor) -> bool:
-    """Whether this is a plain tensor, and no compiler, tracer, mode or transform (such as vmap) wants
+def nobody_watches(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
+    """Whether these are plain tensors, and no compiler, tracer, mode or transform (such as vmap) wants
     to see the operator."""
-    return type(tensor) is torch.Tensor and not (
+    return type(q) is type(k) is type(v) is torch.Tensor and not (
         torch.compiler.is_compiling()
         or torch._C._len_torch_dispatch_stack()
+        or torch._C._len_torch_function_stack()
         or torch._C._get_tracing_state()
         or torch._C._functorch.peek_interpreter_stack()
+        or forward_ad._current_level >= 0
     )
 
 
@@ -67,23 +70,29 @@ def attention(
 ) -> torch.Tensor:
     """The operator; past the dispatcher, which takes longer than a small attention, where nobody
     watches."""
-    if nobody_watches(q):
+    if nobody_watches(q, k, v):
         return _rapt.attention(q, k, v, window=(left, right), **options)
     return torch.ops.rapt.attention.default(q, k, v, left=left, right=right, **options)
 
 
 def attention_with_lse(*tensors: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
     watched = torch.ops.rapt.attention_with_lse.default
-    run = _call_with_lse if nobody_watches(tensors[0]) else watched
+    run = _call_with_lse if nobody_watches(*tensors[:3]) else watched
     return run(*tensors, **options)
 
 
 def refuse_gradients(**tensors: torch.Tensor | None) -> None:
     """rapt has no backward: a result that looks differentiable and is not would be a trap."""
-    if not torch.is_grad_enabled():
-        return
+    forward = forward_ad._current_level >= 0
     for name, tensor in tensors.items():
-        if tensor is not None and tensor.requires_grad:
+        if tensor is None:
+            continue
+        if forward and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise NotImplementedError(
+                f"{name} has a tangent, and rapt has no derivatives yet; pass its primal, "
+                f"torch.autograd.forward_ad.unpack_dual({name}).primal"
+            )
+        if tensor.requires_grad and torch.is_grad_enabled():
             raise NotImplementedError(
                 f"{name} requires grad, and rapt has no backward yet; call it under "
                 f"torch.no_grad() or torch.inference_mode(), or pass {name}.detach()"

@@ -31,8 +31,12 @@ def scaled_dot_product_attention(
 ) -> torch.Tensor:
     """torch.nn.functional.scaled_dot_product_attention: (..., head, seq, dim); is_causal lets query
     i see keys 0 to i; a boolean mask says True for what takes part, a float mask is added."""
-    if attn_mask is None and dropout_p == 0 and nobody_watches(query) and query.dim() == 4:
-        if enable_gqa or query.size(1) == key.size(1):
+    if torch.is_autocast_enabled(query.device.type):
+        query, key, value, attn_mask = _autocast(query, key, value, attn_mask)
+    if attn_mask is None and dropout_p == 0 and nobody_watches(query, key, value):
+        if query.dim() == key.dim() == value.dim() == 4 and (
+            enable_gqa or query.size(1) == key.size(1)
+        ):
             try:  # as most calls are; whatever else they are is found out below
                 return plain_attention(
                     query, key, value, causal=is_causal, offset=0 if is_causal else None,
@@ -65,6 +69,17 @@ def scaled_dot_product_attention(
         layout="bhsd",
     )
     return out if len(shape) == 4 else out.reshape(*shape[:-1], out.shape[-1])
+
+
+def _autocast(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
+    """As PyTorch casts what its own attention gets: floats, but for f64."""
+    dtype = torch.get_autocast_dtype(tensors[0].device.type)
+    return [
+        tensor.to(dtype)
+        if tensor is not None and tensor.is_floating_point() and tensor.dtype != torch.float64
+        else tensor
+        for tensor in tensors
+    ]
 
 
 def _with_four_axes(

@@ -33,7 +33,7 @@ struct FewKeysOut {
   RAPT_DEVICE static void run(const Parameters& p) {
     const ScoreMatrix m = known<plain>(p.matrix);
     const semantics::Call& call = m.call;
-    const Index first_dim = p.tiles.remainder(Target::block_x()) * dims;
+    const Index first_dim = Index{p.tiles.remainder(Target::block_x())} * dims;
     const QueryTile t = query_tile(m, p.query_tiles, p.tiles.quotient(Target::block_x()), rows);
     const bool whole = plain || whole_accesses<Element>(m.aligned, call.v_dim);
     const KeyRows<Element> value_rows(call, t.sequence, call.v, call.v_stride,

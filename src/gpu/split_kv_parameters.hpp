@@ -52,7 +52,9 @@ struct RowTile {
   int first_key, keys;
   int chunk_keys;
 
-  RAPT_DEVICE bool has_chunk(int chunk) const { return chunk == 0 || chunk * chunk_keys < keys; }
+  RAPT_DEVICE bool has_chunk(int chunk) const {
+    return chunk == 0 || Index{chunk} * chunk_keys < keys;
+  }
   RAPT_DEVICE bool has_one_chunk() const { return keys <= chunk_keys; }
 };
 

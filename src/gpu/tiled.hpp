@@ -50,7 +50,7 @@ RAPT_DEVICE QueryTile query_tile(const ScoreMatrix& m, const Divisor& tiles, int
   QueryTile t;
   t.sequence = semantics::sequence(call, m.heads.quotient(heads));
   t.head = m.heads.remainder(heads);
-  t.first = tiles.remainder(index) * rows;
+  t.first = Index{tiles.remainder(index)} * rows;
   t.last = semantics::smaller(t.first + rows, t.sequence.q_len) - 1;
   t.keys = {0, 0};
   if (t.first <= t.last) {
@@ -77,7 +77,7 @@ struct TiledScores {
   RAPT_DEVICE static void run(const Parameters& p) {
     const ScoreMatrix m = known<config.plain>(p.matrix);
     const semantics::Call& call = m.call;
-    const Index first_key = p.tiles.remainder(Target::block_x()) * config.rows;
+    const Index first_key = Index{p.tiles.remainder(Target::block_x())} * config.rows;
     const int slices = p.tiles.quotient(Target::block_x());
     const Index slice = p.slices.remainder(slices);
     const QueryTile t = query_tile(m, p.query_tiles, p.slices.quotient(slices), config.rows);
@@ -158,7 +158,7 @@ struct TiledOut {
   RAPT_DEVICE static void run(const Parameters& p) {
     const ScoreMatrix m = known<config.plain>(p.matrix);
     const semantics::Call& call = m.call;
-    const Index first_dim = p.tiles.remainder(Target::block_x()) * dims;
+    const Index first_dim = Index{p.tiles.remainder(Target::block_x())} * dims;
     const QueryTile t =
         query_tile(m, p.query_tiles, p.tiles.quotient(Target::block_x()), config.rows);
     const auto weights = Target::template shared<float>(0, config.rows * weights_stride);

@@ -45,14 +45,17 @@ std::size_t bytes_of_partials(const Problem& p, Index splits) {
   return static_cast<std::size_t>(Partials(p, splits).bytes);
 }
 
-Support rows_fit(const Problem& p, const Device& device, const KeySplits& cut) {
+Support rows_fit(const Problem& p, const Device& device) {
   if (p.kv_len > split_kv_most_keys)
     return Support::no(
         text("it takes up to ", split_kv_most_keys, " keys; this problem has ", p.kv_len));
   // Rows are numbered by ints, those of an empty batch too.
   const auto sequences = double(std::max<Index>(p.batch, 1));
   const double queries = std::max({1.0, sequences * double(p.q_len), double(p.total_q)});
-  if (Support fit = blocks_fit(queries * double(p.heads), device); !fit) return fit;
+  return blocks_fit(queries * double(p.heads), device);
+}
+
+Support splits_fit(const Problem& p, const Device& device, const KeySplits& cut) {
   return blocks_fit(
       double(p.batch) * double(p.kv_heads) * double(tiles_of_rows(p, cut.rows) * cut.splits),
       device);

@@ -26,8 +26,10 @@ Index most_chunks(const Problem& problem, Index splits);
 // For partial results; 0 if there can be but one chunk.
 std::size_t bytes_of_partials(const Problem& problem, Index splits);
 
-// A refusal if rows or keys are too many to number, or blocks of so many splits to launch.
-Support rows_fit(const Problem& problem, const Device& device, const KeySplits& cut);
+// A refusal if rows or keys are too many to number.
+Support rows_fit(const Problem& problem, const Device& device);
+// A refusal if, rows and keys being few enough, there are too many blocks of so many splits.
+Support splits_fit(const Problem& problem, const Device& device, const KeySplits& cut);
 
 SplitKvParameters split_kv_parameters(const Problem& problem, const Arguments& arguments,
                                       const Launch& launch, const KeySplits& cut);

@@ -105,8 +105,9 @@ std::vector<Index> splits_of(const Problem& p, const Device& device) {
 
 Support SplitKvHost::supports(const Problem& p, const Device& device) {
   if (std::max(p.qk_dim, p.v_dim) > most_dim) return refuse_dim(p, most_dim);
+  if (const Support fit = rows_fit(p, device); !fit) return fit;
   const Index splits = p.batch_invariant ? splits_of_any_batch : 2;
-  return rows_fit(p, device, {.rows = Cut(p).rows, .splits = splits});
+  return splits_fit(p, device, {.rows = Cut(p).rows, .splits = splits});
 }
 
 std::vector<Config> SplitKvHost::configs(const Problem& p, const Device& device) {

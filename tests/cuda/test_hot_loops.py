@@ -1,5 +1,5 @@
-"""The machine code of the CUDA kernels, on a machine that may have no GPU: the loops that multiply
-work in registers. What only some turns of a loop do, such as setting sums aside, may use memory.
+"""The machine code of the CUDA kernels, on a machine that may have no GPU: the innermost loops that
+multiply work in registers. What only some turns of a loop do, such as setting sums aside, may use memory.
 Reads the objects of the build with cuobjdump and nvdisasm, which tests/python/requirements.txt has
 where nvcc comes without them."""
 
@@ -51,7 +51,7 @@ class Kernel:
             ends = re.search(r"\b(BRA|EXIT|RET|BRX)\b", instruction)
             if target or ends:
                 goes_on = "CALL" in instruction or instruction.startswith("@")
-                goes_on = goes_on or re.search(r"BRA\S* !?U?P\d", instruction)
+                goes_on = goes_on or re.search(r"BRA\.DIV|BRA\S* !?U?P\d", instruction)
                 to = [index[int(target[1], 16)]] if target and int(target[1], 16) in index else []
                 jumps[i] = to + ([i + 1] if goes_on else [])
         starts = sorted({0, *(i + 1 for i in jumps), *(i for to in jumps.values() for i in to)})

@@ -30,7 +30,7 @@ def test_tiny_kv_has_no_memory_of_its_own():
 
 def test_products_of_warpgroups_are_not_waited_for_one_by_one():
     for source, report in resources.reports().items():
-        assert not re.findall(r".*wgmma.*serialized.*", report), source
+        assert not re.findall(r".*wgmma.*serialized.*", report or ""), source
 
 
 def test_kernels_use_what_is_recorded():
@@ -38,8 +38,11 @@ def test_kernels_use_what_is_recorded():
     if compiler != resources.COMPILER:
         pytest.skip(f"the record is of nvcc {compiler}, and this is {resources.COMPILER}")
     built = resources.built()
-    architectures = {kernel.architecture for kernel in built}
-    recorded = {k: figures for k, figures in recorded.items() if k.architecture in architectures}
+    both = {k.architecture for k in built} & {k.architecture for k in recorded}
+    if not both:
+        pytest.skip("the record has none of this build's architectures")
+    built = {k: figures for k, figures in built.items() if k.architecture in both}
+    recorded = {k: figures for k, figures in recorded.items() if k.architecture in both}
     differences = []
     for kernel in sorted({*built, *recorded}, key=str):
         if kernel not in recorded:

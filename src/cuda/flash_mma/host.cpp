@@ -122,8 +122,9 @@ Support supports(const Problem& p, const Device& device) {
   if (products_of(p) == Products::tf32x3 && std::min(p.qk_dim, p.v_dim) < least_dim)
     return Support::no(text("it takes f32 with head dims of ", least_dim,
                             " or more; this problem has ", std::min(p.qk_dim, p.v_dim)));
-  if (std::max({p.q_len, p.kv_len, p.total_q, p.total_kv, p.page_size}) > most_length)
-    return Support::no(text("it takes lengths and pages up to ", most_length));
+  if (const Index longest = std::max({p.q_len, p.kv_len, p.page_size}); longest > most_length)
+    return Support::no(
+        text("it takes lengths and pages up to ", most_length, "; this problem has ", longest));
   if (p.offset && (*p.offset > most_length || *p.offset < -most_length))
     return Support::no(
         text("it takes offsets up to ", most_length, "; this problem has ", *p.offset));
@@ -132,7 +133,8 @@ Support supports(const Problem& p, const Device& device) {
     least_rows = tiles.rows();
     return false;
   });
-  return gpu::rows_fit(p, device, {.rows = least_rows, .splits = 2});
+  if (const Support fit = gpu::rows_fit(p, device); !fit) return fit;
+  return gpu::splits_fit(p, device, {.rows = least_rows, .splits = 2});
 }
 
 // What products reach of the tensor cores' rate for f16, per flop of the problem, when enough

@@ -3,7 +3,7 @@
 // An f32 x is h + l: h is x without its last 13 bits, as the tensor core takes it, and l the rest,
 // of which it then takes all but the last 2. Of the product of two such sums the three larger
 // products are taken. Tensor cores cut off what they cannot hold, so that long sums drift towards
-// 0: they add few terms, and f32 additions the rest. In the first product, where a score's error
+// 0: they add some terms, and f32 additions the rest. In the first product, where a score's error
 // counts as much as the score is large, small products come first or have sums of their own.
 //
 // In the second product a lane's weights, as the first left them, serve as they are: key 2 t of a
@@ -127,7 +127,7 @@ struct TensorFloat {
       if constexpr (exact) {
         const float high = __uint_as_float(x[i] & 0xffffe000u);
         rests[i] = __float_as_uint(__uint_as_float(x[i]) - high);
-      } else {
+      } else if (isfinite(__uint_as_float(x[i]))) {  // a NaN would become a number
         x[i] += 0x1000u;
       }
     }

@@ -165,6 +165,45 @@ def test_a_gradient_asked_for_by_a_transform_is_an_error_too():
         torch.func.grad(lambda query: scaled_dot_product_attention(query, k, v).sum())(q)
 
 
+def test_a_tangent_is_an_error_too():
+    q, k, v = usual()
+    with pytest.raises(NotImplementedError, match="query has a tangent.*unpack_dual"):
+        torch.func.jvp(lambda query: scaled_dot_product_attention(query, k, v), (q,), (q,))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(v, v)
+        with pytest.raises(NotImplementedError, match="value has a tangent"):
+            scaled_dot_product_attention(q, k, dual)
+        scaled_dot_product_attention(q, k, v)
+
+
+def test_a_mode_sees_the_operator():
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    seen = []
+    with Mode():
+        scaled_dot_product_attention(*usual())
+    assert any("rapt.attention" in name for name in seen)
+
+
+def test_autocast_casts_as_pytorch_does():
+    q, k, v = usual()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        got = scaled_dot_product_attention(q, k.bfloat16(), v, FLOAT_MASK)
+        want = functional.scaled_dot_product_attention(q, k.bfloat16(), v, FLOAT_MASK)
+    assert got.dtype == want.dtype == torch.bfloat16
+    torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("axes", [3, 1])
+def test_keys_without_the_queries_axes_are_not_taken_for_grouped_heads(axes):
+    q, k, v = tensors((1, 4, 5, 8), (2, 4, 8)[-axes:], (2, 4, 8)[-axes:])
+    with pytest.raises((RuntimeError, ValueError)):
+        scaled_dot_product_attention(q, k, v)
+
+
 def test_fake_tensors_have_the_right_shapes():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
