@@ -1,7 +1,9 @@
 // cuda.flash_mma as the registry knows it: what it takes, how long it should take, and which tiles
 // and splits a call gets.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 
 #include "src/core/text.hpp"
@@ -221,6 +223,12 @@ Estimate estimate_with(const Problem& p, const Device& device, const TileConfig&
 
 Config config_of(Index rows, Index splits) { return {{{"rows", rows}, {"splits", splits}}}; }
 
+// Splits worth a look: all up to 16, then eight from each power of two on.
+Index after(Index splits) {
+  const auto power = static_cast<Index>(std::bit_floor(static_cast<std::uint64_t>(splits)));
+  return splits + std::max<Index>(1, power / 8);
+}
+
 // All that are offered, best guess first.
 std::vector<Config> configs(const Problem& p, const Device& device) {
   struct Choice {
@@ -234,7 +242,7 @@ std::vector<Config> configs(const Problem& p, const Device& device) {
     const Index wanted = Index{4} * tiles.blocks * std::max(device.threads, 1) / blocks;
     const Index most =
         p.batch_invariant ? 1 : gpu::most_chunks(p, std::clamp<Index>(wanted, 2, most_splits));
-    for (Index splits = 1; splits <= most; ++splits) {
+    for (Index splits = 1; splits <= most; splits = after(splits)) {
       const double seconds = estimate_with(p, device, tiles, splits).seconds;
       if ((splits & (splits - 1)) == 0) others.push_back({tiles.rows(), splits});
       if (least > 0 && seconds >= least) continue;
