@@ -7,8 +7,14 @@
 #pragma once
 
 // The levels between these bring nothing to f32 arithmetic, and each costs a compilation. Without
-// AVX2 the scalar code is what there is.
+// AVX2 the scalar code is what there is; builds that test something else than arithmetic compile no
+// more than that.
+#if defined(RAPT_SCALAR_ONLY)
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX2 | HWY_AVX3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#else
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#endif
 // Scalar code beside NEON, so that the fallback is tested on every chip.
 #define HWY_COMPILE_ALL_ATTAINABLE
 
