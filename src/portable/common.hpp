@@ -12,6 +12,11 @@ inline Where where(const Task& task, const Launch& launch) {
   return {task.device.index, launch.stream};
 }
 
+// As of a Call (src/gpu/scoring.hpp): whether a score is more than a scaled dot product.
+inline bool has_scoring(const Problem& p) {
+  return p.bias.present() || p.mask.present() || p.alibi || p.softcap > 0;
+}
+
 // A refusal if a head is wider than a kernel takes.
 Support refuse_dim(const Problem& problem, Index most);
 

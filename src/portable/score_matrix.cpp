@@ -52,13 +52,12 @@ ScoreMatrix make_matrix(const MatrixShape& shape, const Task& task, const Argume
   const bool aligned = p.alignment == access_bytes;
   const bool whole = aligned && p.qk_dim % width == 0 && p.v_dim % width == 0;
   const bool even = !p.varlen && !p.lengths && !p.paged() && shape.chunk >= p.kv_len;
-  const bool scoring = p.bias.present() || p.mask.present() || p.alibi || p.softcap > 0;
   std::byte* workspace = launch.workspace.data();
   return {
       .call = make_call(p, arguments),
       .dtype = p.dtype,
       .aligned = aligned,
-      .plain = whole && even && !scoring,
+      .plain = whole && even && !has_scoring(p),
       .heads = divisor(p.heads),
       .group = divisor(p.heads / p.kv_heads),
       .q_len = divisor(std::max<Index>(p.q_len, 1)),

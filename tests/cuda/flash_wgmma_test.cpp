@@ -1,20 +1,8 @@
 // cuda.flash_wgmma where there may be no GPU: what it takes, what it refuses, what it estimates.
-#include <gtest/gtest.h>
-
-#include "src/library/registry.hpp"
+#include "tests/cuda/support.hpp"
 
 namespace rapt::test {
 namespace {
-
-Device imagined_hopper() {
-  Device device;
-  device.backend = Backend::cuda;
-  device.features = "sm_90";
-  device.threads = 132;
-  device.nominal = {
-      .f32_flops = 60e12, .matrix_flops = 1070e12, .read_bandwidth = 4.8e12, .cache_bytes = 60e6};
-  return device;
-}
 
 const Kernel& kernel() { return find_kernel("cuda.flash_wgmma"); }
 

@@ -1,4 +1,5 @@
-// A kernel with its data and its workspace on the first CUDA device.
+// A kernel with its data and its workspace on the first CUDA device, and a device where there is
+// none.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,6 +12,17 @@
 #include "src/verify/conformance.hpp"
 
 namespace rapt::test {
+
+// For what kernels say of problems, which needs no GPU.
+inline Device imagined_hopper() {
+  Device device;
+  device.backend = Backend::cuda;
+  device.features = "sm_90";
+  device.threads = 132;
+  device.nominal = {
+      .f32_flops = 60e12, .matrix_flops = 1070e12, .read_bandwidth = 4.8e12, .cache_bytes = 60e6};
+  return device;
+}
 
 // Tests that need a GPU: skipped, and said, where there is none.
 class OnCuda : public testing::Test {

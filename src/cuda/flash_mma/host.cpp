@@ -66,10 +66,6 @@ Products products_of(const Problem& p) {
   return p.tf32 ? Products::tf32 : Products::tf32x3;
 }
 
-bool has_scoring(const Problem& p) {
-  return p.bias.present() || p.mask.present() || p.alibi || p.softcap > 0;
-}
-
 // All tiles that the head dims fit into, as configs name them: by their rows. Function takes them
 // as template arguments, and says whether it has found what it wanted.
 template <Products products, class Function>
@@ -78,8 +74,8 @@ void try_tiles_of(const Problem& p, Function function) {
   const Index dim = std::max(p.qk_dim, p.v_dim);
   bool done = false;
   gpu::with_one_of<32, 64, 128, 256>(dim, [&]<int bucket>() {
-    done = has_scoring(p) ? function.template operator()<many_rows(products, bucket, true)>()
-                          : function.template operator()<many_rows(products, bucket, false)>();
+    done = gpu::has_scoring(p) ? function.template operator()<many_rows(products, bucket, true)>()
+                               : function.template operator()<many_rows(products, bucket, false)>();
   });
   if (done || p.batch_invariant) return;
   if (dim <= most_dim_of_some) {
@@ -193,7 +189,7 @@ Estimate estimate_with(const Problem& p, const Device& device, const TileConfig&
   const double bytes = double(tiles.keys) * dims * double(size_in_bytes(p.dtype));
   const double bandwidth = 0.78 * share * std::max(device.nominal.read_bandwidth, 1.0);
   const double compute = 4.0 * tiles.dim * tiles.keys * tiles.rows() *
-                         (has_scoring(p) ? scoring_slowdown : 1.0) /
+                         (gpu::has_scoring(p) ? scoring_slowdown : 1.0) /
                          (efficiency(tiles) * share * std::max(device.nominal.matrix_flops, 1.0));
   const double memory = std::max(bytes / row_tiles, bytes / 1.5) / bandwidth;
   // Waiting for memory and its bandwidth hide each other, but not altogether.

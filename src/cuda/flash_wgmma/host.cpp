@@ -39,10 +39,6 @@ using gpu::Index;
 constexpr Index most_dim = 256, most_length = Index{1} << 30;
 constexpr int rows_of_warpgroup = 64;
 
-bool has_scoring(const Problem& p) {
-  return p.bias.present() || p.mask.present() || p.alibi || p.softcap > 0;
-}
-
 // Whether tiles of queries see different numbers of keys.
 bool is_uneven(const Problem& p) {
   return p.window.left || p.window.right || p.varlen || p.lengths;
@@ -52,7 +48,7 @@ bool is_uneven(const Problem& p) {
 template <class Function>
 auto with_tiles(const Problem& p, Function function) {
   const Index dim = std::max(p.qk_dim, p.v_dim);
-  if (has_scoring(p)) {
+  if (gpu::has_scoring(p)) {
     if (dim <= 64) return function.template operator()<with_scoring(tiles_64_short)>();
     if (dim <= 96) return function.template operator()<with_scoring(tiles_96)>();
     if (dim <= 128) return function.template operator()<with_scoring(tiles_128)>();
@@ -215,7 +211,7 @@ Estimate estimate(const Task& task) {
   const double busy = tiles.v_dim <= 64 ? 0.52 : tiles.v_dim <= 128 ? 0.67 : 0.77;
   const double rate = busy * task.device.nominal.matrix_flops / task.device.threads;
   const bool small_pages = p.paged() && p.page_size < tiles.keys;
-  const double slowdown = (has_scoring(p) ? 1.5 : 1.0) * (small_pages ? 1.5 : 1.0);
+  const double slowdown = (gpu::has_scoring(p) ? 1.5 : 1.0) * (small_pages ? 1.5 : 1.0);
   constexpr double between_works = 1.5e-6;
   const double expected = p.varlen ? works.count() * double(p.total_q) /
                                          std::max(1.0, double(p.q_len) * double(p.batch))
