@@ -1,7 +1,7 @@
 // flash_wgmma: attention on Hopper's tensor cores.
 //
 // A block stays on its multiprocessor and works through tiles of queries. One warp finds
-// the next tile (work.cuh), one loads, through the copy engine into rings of tiles in shared memory
+// the next tile (work.cuh), two load, through the copy engine into rings of tiles in shared memory
 // (producer.cuh), and two or three warpgroups compute (consumer.cuh), the softmax of one beside the
 // products of another.
 #pragma once
@@ -32,8 +32,9 @@ struct Kernel {
     if (warpgroup == config.warpgroups) {
       ptx::keep_registers<loading_registers(config.warpgroups)>();
       const int warp = Target::wave() % 4;
-      if (warp == 0) Producer<config>(p, shared).run();
-      if (warp == 1 && Target::lane() == 0) Scheduler<config>(p, shared).run();
+      if (warp == 0) KeyLoader<config>(p, shared).run();
+      if (warp == 1) ValueLoader<config>(p, shared).run();
+      if (warp == 2 && Target::lane() == 0) Scheduler<config>(p, shared).run();
     } else {
       ptx::take_registers<computing_registers(config.warpgroups)>();
       Consumer<config, Element>(p, shared, warpgroup).run();
@@ -55,7 +56,7 @@ struct Kernel {
     }
     shared.values_landed.initialize(1);
     shared.assignment_wanted.initialize(1);
-    shared.assignment_there.initialize(1);
+    for (int i = 0; i < assignment_slots; ++i) shared.assignment_there[i].initialize(1);
     ptx::fence_barriers();
   }
 };

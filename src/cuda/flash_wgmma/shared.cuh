@@ -55,7 +55,8 @@ struct Shared {
   alignas(1024) unsigned char keys[config.stages][tile_bytes(config.keys, config.qk_dim)];
   alignas(1024) unsigned char values[config.stages][tile_bytes(config.keys, config.v_dim)];
   Assignment assignments[assignment_slots];
-  ptx::Barrier assignment_wanted, assignment_there;  // one phase for each work
+  ptx::Barrier assignment_wanted;  // one phase for each work
+  ptx::Barrier assignment_there[assignment_slots];
   // A tile is full when it has come, and free when every computing warp is done with it.
   ptx::Barrier queries_full[config.query_buffers], queries_free[config.query_buffers];
   ptx::Barrier keys_full[config.stages], keys_free[config.stages];

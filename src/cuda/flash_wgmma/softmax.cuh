@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "src/cuda/target.cuh"
-#include "src/gpu/scoring.hpp"
+#include "src/gpu/sums.hpp"
 
 namespace rapt::cuda::flash_wgmma {
 
@@ -22,12 +22,13 @@ template <class Element>
 inline constexpr float most = lead<Element> + 8;
 inline constexpr float nothing_seen = -FLT_MAX;  // a reference that no exponent can fall short of
 
-// The reference is the same in a quad; the sum is the thread's own part.
+// The reference is the same in a quad; the sum, of the tiles' sums, is the thread's own part.
 struct Rows {
-  float reference[2], sum[2];
+  float reference[2];
+  gpu::CompensatedSum sum[2];
 };
 
-RAPT_DEVICE Rows empty_rows() { return {{nothing_seen, nothing_seen}, {0, 0}}; }
+RAPT_DEVICE Rows empty_rows() { return {{nothing_seen, nothing_seen}, {}}; }
 
 // The largest score of a thread's part of a row.
 template <int n>
@@ -56,7 +57,7 @@ RAPT_DEVICE bool move_references(const float (&scores)[n][4], float scale, Rows&
       moved = true;
     }
     factor[row] = Target::exp2(old - rows.reference[row]);
-    rows.sum[row] *= factor[row];
+    rows.sum[row].scale(factor[row]);
   }
   return __any_sync(Target::all_lanes, moved);
 }
@@ -75,7 +76,7 @@ RAPT_DEVICE void weigh(float (&scores)[n][4], float scale, Rows& rows) {
       even += pair[2 * row];
       odd += pair[2 * row + 1];
     }
-    rows.sum[row] += even + odd;
+    rows.sum[row].add(even + odd);
   }
 }
 

@@ -75,6 +75,15 @@ RAPT_DEVICE Assignment assignment_of(const Parameters& p, const Work& work, int 
   return assignment;
 }
 
+// The number-th work of the block, for those who load. They and the warpgroups are never as many
+// works apart as there are slots.
+template <TileConfig config>
+RAPT_DEVICE const Assignment& wait_for_assignment(Shared<config>& shared, int number) {
+  const Slot<assignment_slots> slot(number);
+  shared.assignment_there[slot.at].wait(slot.parity);
+  return shared.assignments[slot.at];
+}
+
 // A row of a tile of queries: its query, counted from the tile's first, if it has one at all.
 struct RowPlace {
   bool exists;
@@ -115,7 +124,7 @@ class Scheduler {
         assignment = assignment_of(p_, work, config.warpgroups, config.keys);
         break;
       }
-      shared_.assignment_there.arrive();
+      shared_.assignment_there[number % assignment_slots].arrive();
       if (index >= p_.schedule.works) return;
     }
   }
