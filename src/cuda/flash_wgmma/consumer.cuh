@@ -22,23 +22,43 @@ class Consumer {
       : p_(p), shared_(shared), group_(group) {}
 
   RAPT_DEVICE void run() {
-    if (!begin_work()) return;
     if (config.turns && group_ == config.warpgroups - 1) pass_turn();
+    Next next = begin_work();
+    while (next != Next::nothing) {
+      if (next == Next::work_of_others) {
+        leave_work();
+        next = begin_work();
+      } else {
+        next = compute();
+      }
+    }
+  }
 
+ private:
+  enum class Next { work, work_of_others, nothing };
+
+  // All works up to one in which the warpgroup has no rows.
+  RAPT_DEVICE Next compute() {
+    Next next = Next::work;
     Scores scores;
     Weights weights;
     Output out;
+    typename OutputAside::Memory output_memory;
+    SumsAside::Memory sums_memory;
+    OutputAside output_aside(output_memory);
+    SumsAside sums_aside(sums_memory);
     float factor[2], moved_by[2];
     Rows rows = empty_rows();
+    make_uniform();
     pass_over();
     wait_for_keys();
+    if (config.turns) take_turn();
     issue_scores(scores);
+    if (config.turns) pass_turn();
     ptx::wait<0>();
     ptx::changed(scores);
     free_keys();
-    score_and_hide(scores);
-    move_references<Element>(scores, scale(), rows, moved_by);
-    weigh(scores, scale(), rows);
+    softmax(scores, rows, moved_by);
     pack(scores, weights);
     free_values_passed_over();
 
@@ -49,9 +69,11 @@ class Consumer {
       ++step_;
       int value_step = step_ - 1;
       if (ended) {
-        finish_rows(p_, assignment(0), group_, row(), rows, factor);
-        if (!begin_work()) break;
+        finish_rows(p_, assignment(0), group_, row(), rows, sums_aside, factor);
+        next = begin_work();
+        if (next != Next::work) break;
         rows = empty_rows();
+        sums_aside.clear();
         pass_over();
       } else {
         --tile_;
@@ -62,41 +84,42 @@ class Consumer {
       wait_for_values(value_step);
       issue_output(weights, value_step, out, begun);
       if (config.turns) pass_turn();
-      ptx::wait<1>();
+        ptx::wait<1>();
       ptx::changed(scores);
       free_keys();
-      score_and_hide(scores);
-      const bool moved = move_references<Element>(scores, scale(), rows, moved_by);
-      weigh(scores, scale(), rows);
+      const bool moved = softmax(scores, rows, moved_by);
       ptx::changed(scores);
       // Both ways begin with the same wait, but it must not come before the branch: ptxas lets
       // waits climb to the top of their block, and softmax would come after P V.
       if (ended) {
         wait_for_output(value_step, out);
         free_values_passed_over();
+        output_aside.join(out);
         store_output<Element>(p_, assignment(1), group_, row(), out, factor);
       } else {
         wait_for_output(value_step, out);
-        if (moved) rescale(out, moved_by);
+        if (moved || ends_span<tiles_of_span>()) {
+          rescale(out, moved_by);
+          sums_aside.take(rows, moved_by);
+          output_aside.scale(moved_by);
+          if (ends_span<tiles_of_output_span>()) output_aside.take(out);
+        }
       }
       begun = !ended;
       pack(scores, weights);
     }
     wait_for_values(step_ - 1);
     issue_output(weights, step_ - 1, out, begun);
-    ptx::wait<0>();
-    ptx::changed(out);
+    wait_for_output(step_ - 1, out);
+    output_aside.join(out);
     store_output<Element>(p_, assignment(1), group_, row(), out, factor);
+    return next;
   }
-
- private:
-  // Under a causal mask the last keys of a tile of queries are seen by its last warpgroup only.
-  // Whether they can fill a tile of keys, which the others then pass over.
-  static constexpr bool passes_over = config.keys <= warpgroup_rows * (config.warpgroups - 1);
 
   using Scores = float[config.keys / 8][4];       // S (64, keys)
   using Weights = uint32_t[config.keys / 16][4];  // P (64, keys)
   using Output = float[config.v_dim / 8][4];      // O (64, v_dim)
+  using OutputAside = flash_wgmma::OutputAside<config.v_dim / 8>;
 
   // The thread's first row in the warpgroup; the other one is 8 further down.
   RAPT_DEVICE static int row() { return Target::wave() % 4 * 16 + Target::lane() / 4; }
@@ -113,19 +136,36 @@ class Consumer {
     return shared_.assignments[(work_ - before) % assignment_slots];
   }
 
-  // Waits for the next work and its queries; false if there is none.
-  RAPT_DEVICE bool begin_work() {
+  // Waits for the next work and its queries.
+  RAPT_DEVICE Next begin_work() {
     ++work_;
     const Slot<config.query_buffers> slot(work_);
     shared_.queries_full[slot.at].wait(slot.parity);
     const Assignment& next = assignment(0);
-    if (uniform(next.left) == 0) return false;
-    passed_over_ = passes_over ? uniform(next.of[group_].passed_over) : 0;
+    const int left = uniform(next.left);
+    if (left == 0) return Next::nothing;
+    passed_over_ = passes_over<config> ? uniform(next.of[group_].passed_over) : 0;
     tile_ = uniform(next.tile) - passed_over_;
     first_tile_ = uniform(next.first_tile);
     whole_begin_ = uniform(next.of[group_].whole_begin);
     whole_end_ = uniform(next.of[group_].whole_end);
-    return true;
+    return group_ * p_.schedule.queries < left ? Next::work : Next::work_of_others;
+  }
+
+  // The warpgroup has no rows in this work, but its share in freeing the tiles of keys and values.
+  RAPT_DEVICE void leave_work() {
+    for (tile_ += passed_over_;; --tile_) {
+      wait_for_keys();
+      if (config.turns) {
+        take_turn();
+        pass_turn();
+      }
+      free_keys();
+      wait_for_values(step_);
+      free_values(step_);
+      ++step_;
+      if (tile_ == first_tile_) return;
+    }
   }
 
   // A work's first tile of keys may be one that other warpgroups see, but not this one. Its values
@@ -147,12 +187,15 @@ class Consumer {
     free_values(step_ - 1);
   }
 
-  // From scores, or from dot products, to exponents.
-  RAPT_DEVICE float scale() const { return config.scoring ? 1.0f : p_.scale; }
-
   // A number that is the same in all lanes, in a way that lets the compiler know.
   RAPT_DEVICE static int uniform(int number) {
     return static_cast<int>(__reduce_or_sync(Target::all_lanes, static_cast<unsigned>(number)));
+  }
+
+  // What passes through the loop over works would not be known as such.
+  RAPT_DEVICE void make_uniform() {
+    for (int* number : {&work_, &step_, &biases_, &tile_, &first_tile_, &passed_over_, &whole_begin_, &whole_end_})
+      *number = uniform(*number);
   }
 
   RAPT_DEVICE void wait_for_keys() const {
@@ -207,11 +250,43 @@ class Consumer {
     free_values(step);
   }
 
+  // Dot products become weights; whether references moved, and by what.
+  RAPT_DEVICE bool softmax(Scores& scores, Rows& rows, float (&moved_by)[2]) {
+    if constexpr (config.scoring) {
+      const float share = p_.call.softcap > 0 ? share_of_cap(p_, scores) : 0;
+      const bool by_polynomial = only_capped(p_.call) && all_fit<3>(share);
+      if (!by_polynomial)
+        score<Element>(p_, assignment(0), group_, row(), first_key(), share, scores);
+      if (p_.bias_loaded) add_biases(scores);
+      hide(scores);
+      return by_polynomial ? weigh(scores, Capped<3>(p_), rows, moved_by)
+                           : weigh(scores, Scaled{1}, rows, moved_by);
+    } else {
+      hide(scores);
+      return weigh(scores, Scaled{p_.scale}, rows, moved_by);
+    }
+  }
+  RAPT_DEVICE void add_biases(Scores& scores) {
+    shared_.biases_full[group_].wait(biases_ & 1);
+    ++biases_;
+    add_loaded_bias<Element>(shared_.biases[group_], row(), scores);
+    __syncwarp();
+    if (Target::lane() == 0) shared_.biases_free[group_].arrive();
+  }
+  template <class Exponents>
+  RAPT_DEVICE static bool weigh(Scores& scores, const Exponents& exponents, Rows& rows,
+                                float (&moved_by)[2]) {
+    const bool moved = move_references<Element>(scores, exponents, rows, moved_by);
+    flash_wgmma::weigh(scores, exponents, rows);
+    return moved;
+  }
+
+  // Of the thread's first column.
+  RAPT_DEVICE int first_key() const { return tile_ * config.keys + Target::lane() % 4 * 2; }
+
   // Scores of pairs outside the window become −∞.
-  RAPT_DEVICE void score_and_hide(Scores& scores) const {
+  RAPT_DEVICE void hide(Scores& scores) const {
     const Assignment& work = assignment(0);
-    const int first_key = tile_ * config.keys + Target::lane() % 4 * 2;
-    if constexpr (config.scoring) score<Element>(p_, work, group_, row(), first_key, scores);
     if (tile_ >= whole_begin_ && tile_ < whole_end_) return;
     RAPT_UNROLL
     for (int half = 0; half < 2; ++half) {
@@ -222,8 +297,8 @@ class Consumer {
       RAPT_UNROLL
       for (int i = 0; i < 2; ++i) {
         // A bit for each of the thread's columns, 8 apart.
-        const uint32_t visible = bits_below(static_cast<int>(seen.end) - first_key - i) &
-                                 ~bits_below(static_cast<int>(seen.begin) - first_key - i);
+        const uint32_t visible = bits_below(static_cast<int>(seen.end) - first_key() - i) &
+                                 ~bits_below(static_cast<int>(seen.begin) - first_key() - i);
         RAPT_UNROLL
         for (int j = 0; j < config.keys / 8; ++j)
           if (!(visible >> j & 1)) scores[j][2 * half + i] = gpu::minus_infinity;
@@ -233,6 +308,12 @@ class Consumer {
   RAPT_DEVICE static uint32_t bits_below(int column) {
     const int count = (column + 7) / 8;
     return column <= 0 ? 0 : count >= 32 ? 0xffffffff : (uint32_t{1} << count) - 1;
+  }
+
+  // Counted by keys, not by steps: bits do not depend on what else the block has done.
+  template <int tiles>
+  RAPT_DEVICE bool ends_span() const {
+    return tile_ % tiles == tiles - 1;
   }
 
   RAPT_DEVICE static void rescale(Output& out, const float (&factor)[2]) {
@@ -260,6 +341,7 @@ class Consumer {
   int work_ = -1, step_ = 0;             // counted from 0 on, which tells their buffers
   int tile_ = 0, first_tile_ = 0;        // of keys: where the work is, and where it ends
   int passed_over_ = 0;                  // tiles, 0 or 1, before the work's first step
+  int biases_ = 0;                       // tiles of them, used so far
   int whole_begin_ = 0, whole_end_ = 0;  // tiles that all of the warpgroup's rows see whole
 };
 

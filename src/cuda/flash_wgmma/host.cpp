@@ -18,6 +18,7 @@ namespace rapt {
 namespace cuda::flash_wgmma {
 
 // In the .cu files.
+extern template void launch<tiles_32>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_64>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_64_short>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_96>(const Parameters&, int, gpu::Where);
@@ -57,6 +58,7 @@ auto with_tiles(const Problem& p, Function function) {
     if (dim <= 192) return function.template operator()<with_scoring(tiles_192)>();
     return function.template operator()<with_scoring(tiles_256)>();
   }
+  if (dim <= 32) return function.template operator()<tiles_32>();
   if (dim <= 64 && is_uneven(p) && p.q_len <= 1024)
     return function.template operator()<tiles_64_short>();
   if (dim <= 64) return function.template operator()<tiles_64>();
@@ -105,7 +107,7 @@ Schedule schedule_of(const Problem& p, const TileConfig& tiles, const Device& de
   const Works works = works_of(p, tiles);
   const Index sharing = works.heads / p.kv_heads;
   const double kv_bytes = 2.0 * double(p.kv_len) * double(p.qk_dim + p.v_dim);
-  const double cached = std::floor(device.nominal.cache_bytes / 2 / std::max(kv_bytes, 1.0));
+  const double cached = std::floor(device.nominal.cache_bytes / 3 / std::max(kv_bytes, 1.0));
   const Index section =
       is_uneven(p) ? std::clamp<Index>(static_cast<Index>(cached) * sharing, 1, works.pairs)
                    : std::min(sharing, works.pairs);
@@ -154,13 +156,31 @@ CUtensorMap map_of_keys(const semantics::Call& call, DType dtype, const void* da
   });
 }
 
-// Whether the biases of two keys, the first of an even number, lie together and aligned.
-bool bias_in_pairs(const semantics::Call& call) {
-  const std::uintptr_t pair_bytes = call.bias_is_f32 ? 8 : 4;
-  const auto even = [](Index stride) { return stride % 2 == 0; };
-  return call.bias && call.bias_stride[3] == 1 &&
-         std::all_of(call.bias_stride, call.bias_stride + 3, even) &&
-         reinterpret_cast<std::uintptr_t>(call.bias) % pair_bytes == 0;
+// Whether the copy engine can bring the biases of a tile: they are of 16 bits, those of a query
+// contiguous, and its rows are those of the tile.
+bool bias_can_be_loaded(const semantics::Call& call, const Schedule& schedule) {
+  const auto mapped = [](Index stride) {
+    return stride % 8 == 0 && stride >= 0 && stride < Index{1} << 39;
+  };
+  return call.bias && !call.bias_is_f32 && call.bias_stride[3] == 1 && call.kv_len > 0 &&
+         call.bias_stride[2] > 0 && schedule.packed.value == 1 &&
+         std::all_of(call.bias_stride, call.bias_stride + 3, mapped) &&
+         reinterpret_cast<std::uintptr_t>(call.bias) % 16 == 0;
+}
+
+// Axes along which it is broadcast have a length of 1. Where it is not loaded, of anything.
+CUtensorMap map_of_bias(const semantics::Call& call, DType dtype, bool loaded) {
+  constexpr Index columns = 64, rows = 64;
+  if (!loaded) return tensor_map<4>({call.q, dtype, {1, 1, 1, 1}, {0, 0, 0}, {columns, rows, 1, 1}});
+  const Index(&stride)[4] = call.bias_stride;
+  return tensor_map<4>({
+      .data = call.bias,
+      .dtype = dtype,
+      .size = {call.kv_len, call.q_len, stride[1] == 0 ? 1 : call.heads,
+               stride[0] == 0 ? 1 : call.batch},
+      .stride = {stride[2], stride[1], stride[0]},
+      .box = {columns, rows, 1, 1},
+  });
 }
 
 // Axes that are stepped along must have a stride that the copy engine takes.
@@ -241,18 +261,20 @@ void run(const Task& task, const Arguments& arguments, const Launch& launch_argu
       require(cudaMemsetAsync(counter, 0, sizeof(int), static_cast<cudaStream_t>(where.stream)),
               "clear a counter");
     }
+    const bool bias_loaded = bias_can_be_loaded(call, schedule);
     const Parameters parameters = {
         .call = call,
         .schedule = schedule,
         .scale = call.scale * gpu::log2_e,
         .counter = counter,
         .dtype = p.dtype,
-        .bias_in_pairs = bias_in_pairs(call),
+        .bias_loaded = bias_loaded,
         .page_size = gpu::divisor(std::max<Index>(p.page_size, 1)),
         .box_keys = box_keys,
         .queries = map_of_queries(call, p.dtype, schedule),
         .keys = map_of_keys(call, p.dtype, call.k, call.qk_dim, call.k_stride, box_keys),
         .values = map_of_keys(call, p.dtype, call.v, call.v_dim, call.v_stride, box_keys),
+        .biases = map_of_bias(call, p.dtype, bias_loaded),
     };
     const int blocks = std::min(schedule.works, task.device.threads);
     launch<tiles>(parameters, blocks, where);

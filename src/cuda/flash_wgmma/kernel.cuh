@@ -35,6 +35,8 @@ struct Kernel {
       if (warp == 0) KeyLoader<config>(p, shared).run();
       if (warp == 1) ValueLoader<config>(p, shared).run();
       if (warp == 2 && Target::lane() == 0) Scheduler<config>(p, shared).run();
+      if constexpr (config.scoring)
+        if (warp == 3 && p.bias_loaded) BiasLoader<config>(p, shared).run();
     } else {
       ptx::take_registers<computing_registers(config.warpgroups)>();
       Consumer<config, Element>(p, shared, warpgroup).run();
@@ -53,6 +55,10 @@ struct Kernel {
       shared.keys_free[i].initialize(warps);
       shared.values_full[i].initialize(1);
       shared.values_free[i].initialize(warps);
+    }
+    for (int i = 0; i < config.warpgroups; ++i) {
+      shared.biases_full[i].initialize(1);
+      shared.biases_free[i].initialize(4);
     }
     shared.values_landed.initialize(1);
     shared.assignment_wanted.initialize(1);

@@ -31,10 +31,10 @@ struct Parameters {
   int*
       counter;  // 0 before the launch: works begun by blocks that came to ask. Null: works are even
   DType dtype;
-  bool bias_in_pairs;  // those of two keys can be read at once
+  bool bias_loaded;  // by the copy engine, else read where it is needed
   gpu::Divisor page_size;
   int box_keys;  // that one load brings: of a page, where there are pages
-  CUtensorMap queries, keys, values;
+  CUtensorMap queries, keys, values, biases;
 };
 
 }  // namespace rapt::cuda::flash_wgmma

@@ -1,5 +1,5 @@
-// The two warps that load, in the order things are used: one queries and keys, one values. Neither
-// waits for buffers that only the other needs.
+// The warps that load, in the order things are used: one queries and keys, one values, one biases.
+// None waits for buffers that only another needs.
 #pragma once
 
 #include "src/cuda/flash_wgmma/work.cuh"
@@ -168,6 +168,51 @@ class ValueLoader {
   Shared<config>& shared_;
   TileLoader<config, config.v_dim> values_;
   uint32_t landed_parity_ = 0;
+};
+
+// Biases of 16 bits, where the copy engine can take them: a tile for each warpgroup.
+template <TileConfig config>
+class BiasLoader {
+ public:
+  RAPT_DEVICE BiasLoader(const Parameters& p, Shared<config>& shared) : p_(p), shared_(shared) {}
+
+  RAPT_DEVICE void run() {
+    int loaded[config.warpgroups] = {};
+    for (int work = 0;; ++work) {
+      const Assignment& now = wait_for_assignment(shared_, work);
+      if (now.left == 0) return;
+      for (int tile = now.tile; tile >= now.first_tile; --tile) {
+        RAPT_UNROLL
+        for (int group = 0; group < config.warpgroups; ++group)
+          if (uses(now, tile, group)) load(now, tile, group, loaded[group]++);
+      }
+    }
+  }
+
+ private:
+  RAPT_DEVICE bool uses(const Assignment& now, int tile, int group) const {
+    if (group * p_.schedule.queries >= now.left) return false;
+    return !(passes_over<config> && tile == now.tile && now.of[group].passed_over);
+  }
+
+  RAPT_DEVICE void load(const Assignment& from, int tile, int group, int number) const {
+    const Slot<1> slot(number);
+    shared_.biases_free[group].wait(slot.parity ^ 1);
+    if (Target::lane() != 0) return;
+    ptx::Barrier& full = shared_.biases_full[group];
+    full.arrive_and_expect(tile_bytes(warpgroup_rows, config.keys));
+    const Index(&stride)[4] = p_.call.bias_stride;
+    RAPT_NO_UNROLL
+    for (int panel = 0; panel < panels(config.keys); ++panel) {
+      ptx::load_box(p_.biases, shared_.biases[group] + panel * warpgroup_rows * panel_row_bytes,
+                    full, tile * config.keys + panel * panel_columns,
+                    from.first + group * warpgroup_rows,
+                    stride[1] == 0 ? 0 : from.head, stride[0] == 0 ? 0 : from.sequence);
+    }
+  }
+
+  const Parameters& p_;
+  Shared<config>& shared_;
 };
 
 }  // namespace rapt::cuda::flash_wgmma

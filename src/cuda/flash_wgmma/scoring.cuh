@@ -7,75 +7,144 @@
 
 namespace rapt::cuda::flash_wgmma {
 
-// Dot products become cap · tanh(score / cap), as exponents. Scores well below the cap, and most
-// are, take a polynomial on the FMA units; the exponentials that tanh needs would take longer than
-// both products. It is off by 2e-7 at most.
+// cap · tanh(score / cap) on the FMA units, for scores well below the cap, as most are: a polynomial
+// in their square. The exponentials that tanh needs would take longer than both products.
+template <int terms>
+struct Capped {
+  static_assert(terms == 3 || terms == 5);
+  // Of the cap, at most. The polynomial is then off by 4e-7 at most.
+  static constexpr float share = terms == 3 ? 0.25f : 0.7f;
+  float factors[terms];
+
+  // tanh(x) / x as a polynomial in x², and from x² to the square of a dot product.
+  RAPT_DEVICE explicit Capped(const Parameters& p) {
+    constexpr float three[] = {0.9999996f, -0.33321908f, 0.12841613f};
+    constexpr float five[] = {0.9999997f, -0.33330213f, 0.13281113f, -0.050836236f, 0.01377371f};
+    const float to_argument = p.call.scale / p.call.softcap;
+    float power = p.scale;
+    RAPT_UNROLL
+    for (int k = 0; k < terms; ++k, power *= to_argument * to_argument)
+      factors[k] = (terms == 3 ? three[k % 3] : five[k]) * power;
+  }
+  RAPT_DEVICE float exponent(float dot, float minus) const {
+    const float square = dot * dot;
+    float factor = factors[terms - 1];
+    RAPT_UNROLL
+    for (int k = terms - 2; k >= 0; --k) factor = fmaf(factor, square, factors[k]);
+    return fmaf(dot, factor, -minus);
+  }
+};
+
+// The thread's largest score before the cap, whatever its sign, as a share of the cap.
 template <int n>
-RAPT_DEVICE void cap_scores(const Parameters& p, float (&scores)[n][4]) {
-  const float to_argument = p.call.scale / p.call.softcap;
+RAPT_DEVICE float share_of_cap(const Parameters& p, const float (&scores)[n][4]) {
   float largest = 0;
   RAPT_UNROLL
   for (int j = 0; j < n; ++j) {
     RAPT_UNROLL
     for (int i = 0; i < 4; ++i) largest = fmaxf(largest, fabsf(scores[j][i]));
   }
-  if (__all_sync(Target::all_lanes, largest * to_argument < 0.7f && largest < 1e18f)) {
-    // tanh(x) / x as a polynomial in x², and from x² to the square of a dot product.
-    const float square = to_argument * to_argument;
-    float factors[5] = {0.999999663f, -0.333299451f, 0.132779678f, -0.0507202948f, 0.0136421223f};
-    float power = p.scale;
-    RAPT_UNROLL
-    for (int k = 0; k < 5; ++k, power *= square) factors[k] *= power;
+  // Squares of what is larger are not finite.
+  if (largest > 1e18f) return INFINITY;
+  return largest * (p.call.scale / p.call.softcap);
+}
+template <int terms>
+RAPT_DEVICE bool all_fit(float share) {
+  return __all_sync(Target::all_lanes, share < Capped<terms>::share);
+}
+
+// Whether dot products only pass through a cap on their way to exponents.
+RAPT_DEVICE bool only_capped(const semantics::Call& call) {
+  return call.softcap > 0 && !call.bias && !call.alibi && !call.mask;
+}
+
+// Dot products become exponents.
+template <int n>
+RAPT_DEVICE void cap_scores(const Parameters& p, float share, float (&scores)[n][4]) {
+  if (all_fit<5>(share)) {
+    const Capped<5> capped(p);
     RAPT_UNROLL
     for (int j = 0; j < n; ++j) {
       RAPT_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const float dot_squared = scores[j][i] * scores[j][i];
-        float factor = factors[4];
-        RAPT_UNROLL
-        for (int k = 3; k >= 0; --k) factor = fmaf(factor, dot_squared, factors[k]);
-        scores[j][i] *= factor;
-      }
+      for (int i = 0; i < 4; ++i) scores[j][i] = capped.exponent(scores[j][i], 0);
     }
     return;
   }
+  const float to_power = 2 * gpu::log2_e * p.call.scale / p.call.softcap;
   RAPT_UNROLL
   for (int j = 0; j < n; ++j) {
     RAPT_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const float power = Target::exp2(scores[j][i] * (2 * gpu::log2_e * to_argument));
+      const float power = Target::exp2(scores[j][i] * to_power);
       scores[j][i] = p.call.softcap * gpu::log2_e * (1 - __fdividef(2, power + 1));
     }
   }
 }
 
-// Biases of two neighbouring keys.
-template <class Element>
-RAPT_DEVICE float2 bias_pair(const Parameters& p, Index at, bool both) {
-  const semantics::Call& call = p.call;
-  const Index next = both ? at + call.bias_stride[3] : at;
-  if (call.bias_is_f32) {
-    const auto* bias = static_cast<const float*>(call.bias);
-    return p.bias_in_pairs && both ? __ldg(reinterpret_cast<const float2*>(bias + at))
-                                   : make_float2(__ldg(bias + at), __ldg(bias + next));
+// A thread's part of a row of scores, both of a pair of keys in turn.
+template <int n, class Function>
+RAPT_DEVICE void for_each_key(float (&scores)[n][4], int half, Function function) {
+  RAPT_UNROLL
+  for (int j = 0; j < n; ++j) {
+    RAPT_UNROLL
+    for (int i = 0; i < 2; ++i) function(8 * j + i, scores[j][2 * half + i]);
   }
-  const auto* bias = static_cast<const Element*>(call.bias);
-  if (!p.bias_in_pairs || !both)
-    return make_float2(Target::to_float(Target::load(bias + at)),
-                       Target::to_float(Target::load(bias + next)));
-  const uint32_t word = __ldg(reinterpret_cast<const uint32_t*>(bias + at));
-  return make_float2(Target::to_float(Element{static_cast<uint16_t>(word)}),
-                     Target::to_float(Element{static_cast<uint16_t>(word >> 16)}));
 }
 
-// `row` of the warpgroup and the one 8 further down; `first_key` is that of the thread's column 0.
-// Nothing behind the last key is read, though what comes out for it does not matter.
+// From a tile of biases that the copy engine brought: (64, keys) in panels of 64 columns.
+template <class Element, int n>
+RAPT_DEVICE void add_loaded_bias(const unsigned char* tile, int row, float (&scores)[n][4]) {
+  const int lane = Target::lane();
+  RAPT_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const unsigned char* from = tile + (row + 8 * half) * panel_row_bytes + lane % 4 * 4;
+    RAPT_UNROLL
+    for (int j = 0; j < n; ++j) {
+      // Rows are swizzled: their 16-byte pieces, of 8 keys, change places.
+      const int piece = (j % 8 ^ row % 8) * 16;
+      const uint32_t word = *reinterpret_cast<const uint32_t*>(
+          from + j / 8 * warpgroup_rows * panel_row_bytes + piece);
+      const Element pair[2] = {{static_cast<uint16_t>(word)}, {static_cast<uint16_t>(word >> 16)}};
+      RAPT_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        float& score = scores[j][2 * half + i];
+        score = fmaf(Target::to_float(pair[i]), gpu::log2_e, score);
+      }
+    }
+  }
+}
+
+// From wherever biases lie.
+template <class Element, int n>
+RAPT_DEVICE void add_bias(const Parameters& p, const Assignment& work, const RowPlace& at, int half,
+                          int first_key, float (&scores)[n][4]) {
+  const semantics::Call& call = p.call;
+  const Index first =
+      semantics::pair_offset(call.bias_stride, work.sequence, at.head, work.first + at.query, 0);
+  const auto place = [&](int column) {
+    return first + min(first_key + column, work.kv_len - 1) * call.bias_stride[3];
+  };
+  if (call.bias_is_f32) {
+    for_each_key(scores, half, [&](int column, float& score) {
+      score = fmaf(__ldg(static_cast<const float*>(call.bias) + place(column)), gpu::log2_e, score);
+    });
+  } else {
+    for_each_key(scores, half, [&](int column, float& score) {
+      const Element bias = Target::load(static_cast<const Element*>(call.bias) + place(column));
+      score = fmaf(Target::to_float(bias), gpu::log2_e, score);
+    });
+  }
+}
+
+// `row` of the warpgroup and the one 8 further down; `first_key` is that of the thread's column 0,
+// `share` that of the cap. Nothing behind the last key is read, though what comes out for it does not
+// matter. Biases that were loaded are not added here.
 template <class Element, int n>
 RAPT_DEVICE void score(const Parameters& p, const Assignment& work, int group, int row,
-                       int first_key, float (&scores)[n][4]) {
+                       int first_key, float share, float (&scores)[n][4]) {
   const semantics::Call& call = p.call;
   if (call.softcap > 0) {
-    cap_scores(p, scores);
+    cap_scores(p, share, scores);
   } else {
     RAPT_UNROLL
     for (int j = 0; j < n; ++j) {
@@ -83,46 +152,27 @@ RAPT_DEVICE void score(const Parameters& p, const Assignment& work, int group, i
       for (int i = 0; i < 4; ++i) scores[j][i] *= p.scale;
     }
   }
-  if (!call.bias && !call.alibi && !call.mask) return;
+  const bool reads_bias = call.bias && !p.bias_loaded;
+  if ((!reads_bias && !call.alibi && !call.mask) || work.kv_len == 0) return;
   RAPT_UNROLL
   for (int half = 0; half < 2; ++half) {
     const RowPlace at = row_place(p, work, group, row + 8 * half);
     if (!at.exists) continue;
-    const Index query = work.first + at.query;
-    const int left = work.kv_len - first_key;  // keys from the thread's first one on
-    if (call.bias) {
-      const Index first =
-          semantics::pair_offset(call.bias_stride, work.sequence, at.head, query, first_key);
-      RAPT_UNROLL
-      for (int j = 0; j < n; ++j) {
-        if (8 * j >= left) continue;
-        const float2 bias =
-            bias_pair<Element>(p, first + 8 * j * call.bias_stride[3], 8 * j + 1 < left);
-        scores[j][2 * half] += bias.x * gpu::log2_e;
-        scores[j][2 * half + 1] += bias.y * gpu::log2_e;
-      }
-    }
+    if (reads_bias) add_bias<Element>(p, work, at, half, first_key, scores);
     if (call.alibi) {
       const float slope = call.alibi[at.head] * gpu::log2_e;
       const float distance = static_cast<float>(work.position + at.query - first_key);
-      RAPT_UNROLL
-      for (int j = 0; j < n; ++j) {
-        RAPT_UNROLL
-        for (int i = 0; i < 2; ++i)
-          scores[j][2 * half + i] -= slope * fabsf(distance - static_cast<float>(8 * j + i));
-      }
+      for_each_key(scores, half, [&](int column, float& score) {
+        score -= slope * fabsf(distance - static_cast<float>(column));
+      });
     }
     if (call.mask) {
       const uint8_t* mask = call.mask + semantics::pair_offset(call.mask_stride, work.sequence,
-                                                               at.head, query, first_key);
-      RAPT_UNROLL
-      for (int j = 0; j < n; ++j) {
-        RAPT_UNROLL
-        for (int i = 0; i < 2; ++i) {
-          if (8 * j + i < left && !__ldg(mask + (8 * j + i) * call.mask_stride[3]))
-            scores[j][2 * half + i] = gpu::minus_infinity;
-        }
-      }
+                                                               at.head, work.first + at.query, 0);
+      for_each_key(scores, half, [&](int column, float& score) {
+        const int key = min(first_key + column, work.kv_len - 1);
+        score = __ldg(mask + key * call.mask_stride[3]) ? score : gpu::minus_infinity;
+      });
     }
   }
 }

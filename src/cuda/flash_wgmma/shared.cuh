@@ -44,6 +44,10 @@ struct alignas(16) Assignment {
     int passed_over, whole_begin, whole_end;
   } of[3];
 };
+// Under a causal mask the last keys of a tile of queries are seen by its last warpgroup only. Whether
+// they can fill a tile of keys, which the others then pass over.
+template <TileConfig config>
+inline constexpr bool passes_over = config.keys <= warpgroup_rows * (config.warpgroups - 1);
 // They are read until the output is stored, when queries of later works are there already.
 inline constexpr int assignment_slots = 8;
 
@@ -54,6 +58,8 @@ struct Shared {
                                      [tile_bytes(warpgroup_rows, config.qk_dim)];
   alignas(1024) unsigned char keys[config.stages][tile_bytes(config.keys, config.qk_dim)];
   alignas(1024) unsigned char values[config.stages][tile_bytes(config.keys, config.v_dim)];
+  alignas(1024) unsigned char biases[config.warpgroups]
+                                    [config.scoring ? tile_bytes(warpgroup_rows, config.keys) : 1];
   Assignment assignments[assignment_slots];
   ptx::Barrier assignment_wanted;  // one phase for each work
   ptx::Barrier assignment_there[assignment_slots];
@@ -61,6 +67,7 @@ struct Shared {
   ptx::Barrier queries_full[config.query_buffers], queries_free[config.query_buffers];
   ptx::Barrier keys_full[config.stages], keys_free[config.stages];
   ptx::Barrier values_full[config.stages], values_free[config.stages];
+  ptx::Barrier biases_full[config.warpgroups], biases_free[config.warpgroups];
   ptx::Barrier values_landed;  // but not yet cleared of what nobody may see
 };
 
