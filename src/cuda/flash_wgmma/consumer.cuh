@@ -22,39 +22,20 @@ class Consumer {
       : p_(p), shared_(shared), group_(group) {}
 
   RAPT_DEVICE void run() {
+    if (!begin_work()) return;
     if (config.turns && group_ == config.warpgroups - 1) pass_turn();
-    Next next = begin_work();
-    while (next != Next::nothing) {
-      if (next == Next::work_of_others) {
-        leave_work();
-        next = begin_work();
-      } else {
-        next = compute();
-      }
-    }
-  }
 
- private:
-  enum class Next { work, work_of_others, nothing };
-
-  // All works up to one in which the warpgroup has no rows.
-  RAPT_DEVICE Next compute() {
-    Next next = Next::work;
     Scores scores;
     Weights weights;
     Output out;
-    typename OutputAside::Memory output_memory;
-    SumsAside::Memory sums_memory;
-    OutputAside output_aside(output_memory);
-    SumsAside sums_aside(sums_memory);
+    OutputAside<config.v_dim / 8> output_aside;
+    SumsAside sums_aside;
+    sums_aside.clear();
     float factor[2], moved_by[2];
     Rows rows = empty_rows();
-    make_uniform();
     pass_over();
     wait_for_keys();
-    if (config.turns) take_turn();
     issue_scores(scores);
-    if (config.turns) pass_turn();
     ptx::wait<0>();
     ptx::changed(scores);
     free_keys();
@@ -70,8 +51,7 @@ class Consumer {
       int value_step = step_ - 1;
       if (ended) {
         finish_rows(p_, assignment(0), group_, row(), rows, sums_aside, factor);
-        next = begin_work();
-        if (next != Next::work) break;
+        if (!begin_work()) break;
         rows = empty_rows();
         sums_aside.clear();
         pass_over();
@@ -84,7 +64,7 @@ class Consumer {
       wait_for_values(value_step);
       issue_output(weights, value_step, out, begun);
       if (config.turns) pass_turn();
-        ptx::wait<1>();
+      ptx::wait<1>();
       ptx::changed(scores);
       free_keys();
       const bool moved = softmax(scores, rows, moved_by);
@@ -94,15 +74,16 @@ class Consumer {
       if (ended) {
         wait_for_output(value_step, out);
         free_values_passed_over();
-        output_aside.join(out);
+        if (has_output_aside(assignment(1))) output_aside.join(out);
         store_output<Element>(p_, assignment(1), group_, row(), out, factor);
       } else {
         wait_for_output(value_step, out);
         if (moved || ends_span<tiles_of_span>()) {
           rescale(out, moved_by);
           sums_aside.take(rows, moved_by);
-          output_aside.scale(moved_by);
-          if (ends_span<tiles_of_output_span>()) output_aside.take(out);
+          const bool any = has_output_aside(assignment(0), tile_ + 1);
+          if (any) output_aside.scale(moved_by);
+          if (ends_span<tiles_of_output_span>()) output_aside.take(out, !any);
         }
       }
       begun = !ended;
@@ -111,15 +92,14 @@ class Consumer {
     wait_for_values(step_ - 1);
     issue_output(weights, step_ - 1, out, begun);
     wait_for_output(step_ - 1, out);
-    output_aside.join(out);
+    if (has_output_aside(assignment(1))) output_aside.join(out);
     store_output<Element>(p_, assignment(1), group_, row(), out, factor);
-    return next;
   }
 
+ private:
   using Scores = float[config.keys / 8][4];       // S (64, keys)
   using Weights = uint32_t[config.keys / 16][4];  // P (64, keys)
   using Output = float[config.v_dim / 8][4];      // O (64, v_dim)
-  using OutputAside = flash_wgmma::OutputAside<config.v_dim / 8>;
 
   // The thread's first row in the warpgroup; the other one is 8 further down.
   RAPT_DEVICE static int row() { return Target::wave() % 4 * 16 + Target::lane() / 4; }
@@ -136,36 +116,19 @@ class Consumer {
     return shared_.assignments[(work_ - before) % assignment_slots];
   }
 
-  // Waits for the next work and its queries.
-  RAPT_DEVICE Next begin_work() {
+  // Waits for the next work and its queries; false if there is none.
+  RAPT_DEVICE bool begin_work() {
     ++work_;
     const Slot<config.query_buffers> slot(work_);
     shared_.queries_full[slot.at].wait(slot.parity);
     const Assignment& next = assignment(0);
-    const int left = uniform(next.left);
-    if (left == 0) return Next::nothing;
+    if (uniform(next.left) == 0) return false;
     passed_over_ = passes_over<config> ? uniform(next.of[group_].passed_over) : 0;
     tile_ = uniform(next.tile) - passed_over_;
     first_tile_ = uniform(next.first_tile);
     whole_begin_ = uniform(next.of[group_].whole_begin);
     whole_end_ = uniform(next.of[group_].whole_end);
-    return group_ * p_.schedule.queries < left ? Next::work : Next::work_of_others;
-  }
-
-  // The warpgroup has no rows in this work, but its share in freeing the tiles of keys and values.
-  RAPT_DEVICE void leave_work() {
-    for (tile_ += passed_over_;; --tile_) {
-      wait_for_keys();
-      if (config.turns) {
-        take_turn();
-        pass_turn();
-      }
-      free_keys();
-      wait_for_values(step_);
-      free_values(step_);
-      ++step_;
-      if (tile_ == first_tile_) return;
-    }
+    return true;
   }
 
   // A work's first tile of keys may be one that other warpgroups see, but not this one. Its values
@@ -190,12 +153,6 @@ class Consumer {
   // A number that is the same in all lanes, in a way that lets the compiler know.
   RAPT_DEVICE static int uniform(int number) {
     return static_cast<int>(__reduce_or_sync(Target::all_lanes, static_cast<unsigned>(number)));
-  }
-
-  // What passes through the loop over works would not be known as such.
-  RAPT_DEVICE void make_uniform() {
-    for (int* number : {&work_, &step_, &biases_, &tile_, &first_tile_, &passed_over_, &whole_begin_, &whole_end_})
-      *number = uniform(*number);
   }
 
   RAPT_DEVICE void wait_for_keys() const {
@@ -314,6 +271,14 @@ class Consumer {
   template <int tiles>
   RAPT_DEVICE bool ends_span() const {
     return tile_ % tiles == tiles - 1;
+  }
+  // Whether a span of output ended in a work's tiles from `from` on, its first step's left out.
+  RAPT_DEVICE bool has_output_aside(const Assignment& work, int from) const {
+    const int passed_over = passes_over<config> ? work.of[group_].passed_over : 0;
+    return (work.tile - passed_over) / tiles_of_output_span > from / tiles_of_output_span;
+  }
+  RAPT_DEVICE bool has_output_aside(const Assignment& work) const {
+    return has_output_aside(work, work.first_tile);
   }
 
   RAPT_DEVICE static void rescale(Output& out, const float (&factor)[2]) {

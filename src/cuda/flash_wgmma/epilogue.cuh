@@ -62,8 +62,7 @@ RAPT_DEVICE void finish_rows(const Parameters& p, const Assignment& assignment, 
                              const Rows& rows, const SumsAside& aside, float (&factor)[2]) {
   RAPT_UNROLL
   for (int half = 0; half < 2; ++half) {
-    gpu::RowState state = {rows.reference[half],
-                           gpu::sum_over<Target, 4>(aside.total(rows, half))};
+    gpu::RowState state = {rows.reference[half], gpu::sum_over<Target, 4>(aside.total(rows, half))};
     factor[half] = state.sum > 0 ? __fdividef(1, state.sum) : 0;
     if (!p.call.lse && !p.call.sinks) continue;
     const RowPlace at = row_place(p, assignment, group, row + 8 * half);

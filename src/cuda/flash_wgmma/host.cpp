@@ -171,7 +171,8 @@ bool bias_can_be_loaded(const semantics::Call& call, const Schedule& schedule) {
 // Axes along which it is broadcast have a length of 1. Where it is not loaded, of anything.
 CUtensorMap map_of_bias(const semantics::Call& call, DType dtype, bool loaded) {
   constexpr Index columns = 64, rows = 64;
-  if (!loaded) return tensor_map<4>({call.q, dtype, {1, 1, 1, 1}, {0, 0, 0}, {columns, rows, 1, 1}});
+  if (!loaded)
+    return tensor_map<4>({call.q, dtype, {1, 1, 1, 1}, {0, 0, 0}, {columns, rows, 1, 1}});
   const Index(&stride)[4] = call.bias_stride;
   return tensor_map<4>({
       .data = call.bias,

@@ -190,8 +190,7 @@ class BiasLoader {
   }
 
  private:
-  RAPT_DEVICE bool uses(const Assignment& now, int tile, int group) const {
-    if (group * p_.schedule.queries >= now.left) return false;
+  RAPT_DEVICE static bool uses(const Assignment& now, int tile, int group) {
     return !(passes_over<config> && tile == now.tile && now.of[group].passed_over);
   }
 
@@ -206,8 +205,8 @@ class BiasLoader {
     for (int panel = 0; panel < panels(config.keys); ++panel) {
       ptx::load_box(p_.biases, shared_.biases[group] + panel * warpgroup_rows * panel_row_bytes,
                     full, tile * config.keys + panel * panel_columns,
-                    from.first + group * warpgroup_rows,
-                    stride[1] == 0 ? 0 : from.head, stride[0] == 0 ? 0 : from.sequence);
+                    from.first + group * warpgroup_rows, stride[1] == 0 ? 0 : from.head,
+                    stride[0] == 0 ? 0 : from.sequence);
     }
   }
 

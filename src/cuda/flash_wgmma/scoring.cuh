@@ -7,8 +7,9 @@
 
 namespace rapt::cuda::flash_wgmma {
 
-// cap · tanh(score / cap) on the FMA units, for scores well below the cap, as most are: a polynomial
-// in their square. The exponentials that tanh needs would take longer than both products.
+// cap · tanh(score / cap) on the FMA units, for scores well below the cap, as most are: a
+// polynomial in their square. The exponentials that tanh needs would take longer than both
+// products.
 template <int terms>
 struct Capped {
   static_assert(terms == 3 || terms == 5);
@@ -137,8 +138,8 @@ RAPT_DEVICE void add_bias(const Parameters& p, const Assignment& work, const Row
 }
 
 // `row` of the warpgroup and the one 8 further down; `first_key` is that of the thread's column 0,
-// `share` that of the cap. Nothing behind the last key is read, though what comes out for it does not
-// matter. Biases that were loaded are not added here.
+// `share` that of the cap. Nothing behind the last key is read, though what comes out for it does
+// not matter. Biases that were loaded are not added here.
 template <class Element, int n>
 RAPT_DEVICE void score(const Parameters& p, const Assignment& work, int group, int row,
                        int first_key, float share, float (&scores)[n][4]) {

@@ -44,10 +44,10 @@ struct alignas(16) Assignment {
     int passed_over, whole_begin, whole_end;
   } of[3];
 };
-// Under a causal mask the last keys of a tile of queries are seen by its last warpgroup only. Whether
-// they can fill a tile of keys, which the others then pass over.
+// Under a causal mask the last keys of a tile of queries are seen by its last warpgroup only.
+// Whether they can fill a tile of keys, which the others then pass over.
 template <TileConfig config>
-inline constexpr bool passes_over = config.keys <= warpgroup_rows * (config.warpgroups - 1);
+inline constexpr bool passes_over = config.keys <= warpgroup_rows*(config.warpgroups - 1);
 // They are read until the output is stored, when queries of later works are there already.
 inline constexpr int assignment_slots = 8;
 

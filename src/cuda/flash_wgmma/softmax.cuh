@@ -22,37 +22,29 @@ template <class Element>
 inline constexpr float most = lead<Element> + 8;
 inline constexpr float nothing_seen = -FLT_MAX;  // a reference that no exponent can fall short of
 
-// Sums of earlier tiles are set aside in memory of the thread, used too seldom to take registers from
-// the loop: arrays of their own, indexed by what the compiler does not know. Whether there are any
-// is to stay in a register.
+// Sums of earlier tiles are set aside in memory of the thread, used too seldom to take registers
+// from the loop: arrays indexed by what the compiler does not know.
 
-// Tiles whose products are added up by the tensor cores, which cut sums off where others round: after
-// this many the output is set aside and begins again at 0.
+// Tiles whose products are added up by the tensor cores, which cut sums off where others round:
+// after this many the output is set aside and begins again at 0.
 inline constexpr int tiles_of_output_span = 256;
 template <int n>
 class OutputAside {
  public:
-  using Memory = float[4 * n];
-  RAPT_DEVICE explicit OutputAside(Memory& memory) : sums_(memory) {}
-
-  RAPT_DEVICE void take(float (&out)[n][4]) {
+  RAPT_DEVICE void take(float (&out)[n][4], bool first_time) {
     for_each(out, [&](float& aside, float& sum) {
-      aside = any_ ? aside + sum : sum;
+      aside = first_time ? sum : aside + sum;
       sum = 0;
     });
-    any_ = true;
   }
   // After references moved by `factor`.
   RAPT_DEVICE void scale(const float (&factor)[2]) {
-    if (!any_) return;
     const int first = Target::unknown(0);
     RAPT_UNROLL
     for (int i = 0; i < 4 * n; ++i) sums_[first + i] *= factor[i % 4 / 2];
   }
   RAPT_DEVICE void join(float (&out)[n][4]) {
-    if (!any_) return;
     for_each(out, [](float& aside, float& sum) { sum += aside; });
-    any_ = false;
   }
 
  private:
@@ -63,8 +55,7 @@ class OutputAside {
     for (int i = 0; i < 4 * n; ++i) function(sums_[first + i], out[i / 4][i % 4]);
   }
 
-  bool any_ = false;
-  Memory& sums_;
+  float sums_[4 * n];
 };
 
 // The reference is the same in a quad; the sum is the thread's own part, of the last tiles, at most
@@ -79,38 +70,34 @@ RAPT_DEVICE Rows empty_rows() { return {{nothing_seen, nothing_seen}, {0, 0}}; }
 // Sums of the tiles before those, with what rounding takes from them.
 class SumsAside {
  public:
-  using Memory = gpu::CompensatedSum[2];
-  RAPT_DEVICE explicit SumsAside(Memory& memory) : sums_(memory) {}
-
-  RAPT_DEVICE void clear() { any_ = false; }
+  RAPT_DEVICE void clear() {
+    const int first = Target::unknown(0);
+    sums_[first] = sums_[first + 1] = {};
+  }
   // After references moved by `factor`, or at the end of a span.
   RAPT_DEVICE void take(Rows& rows, const float (&factor)[2]) {
     const int first = Target::unknown(0);
     RAPT_UNROLL
     for (int row = 0; row < 2; ++row) {
-      gpu::CompensatedSum sum = {};
-      if (any_) sum = sums_[first + row];
+      gpu::CompensatedSum sum = sums_[first + row];
       sum.scale(factor[row]);
       sum.add(rows.sum[row]);
       sums_[first + row] = sum;
       rows.sum[row] = 0;
     }
-    any_ = true;
   }
   RAPT_DEVICE float total(const Rows& rows, int row) const {
-    if (!any_) return rows.sum[row];
     gpu::CompensatedSum sum = sums_[Target::unknown(row)];
     sum.add(rows.sum[row]);
     return sum.total();
   }
 
  private:
-  bool any_ = false;
-  Memory& sums_;
+  gpu::CompensatedSum sums_[2];
 };
 
-// From dot products, or from scores, to exponents: `exponent(dot, minus)` has something taken off at
-// no cost. It rises with the dot product, so the largest exponent is that of the largest one.
+// From dot products, or from scores, to exponents: `exponent(dot, minus)` has something taken off
+// at no cost. It rises with the dot product, so the largest exponent is that of the largest one.
 struct Scaled {
   float scale;
   RAPT_DEVICE float exponent(float dot, float minus) const { return fmaf(dot, scale, -minus); }
@@ -128,16 +115,15 @@ RAPT_DEVICE float largest(const float (&scores)[n][4], int row) {
   return fmaxf(even, odd);
 }
 
-// Moves references to where the exponents need them. What was summed with the old ones is multiplied
-// by `factor`, here the sums; false if that is 1 for the whole warp.
+// Moves references to where the exponents need them. What was summed with the old ones is
+// multiplied by `factor`, here the sums; false if that is 1 for the whole warp.
 template <class Element, int n, class Exponents>
 RAPT_DEVICE bool move_references(const float (&scores)[n][4], const Exponents& exponents,
                                  Rows& rows, float (&factor)[2]) {
   bool moved = false;
   RAPT_UNROLL
   for (int row = 0; row < 2; ++row) {
-    const float top =
-        exponents.exponent(gpu::largest_over<Target, 4>(largest(scores, row)), 0);
+    const float top = exponents.exponent(gpu::largest_over<Target, 4>(largest(scores, row)), 0);
     const float old = rows.reference[row];
     if (top > old + most<Element>) {
       rows.reference[row] = top - lead<Element>;
