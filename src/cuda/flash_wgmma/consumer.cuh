@@ -212,9 +212,11 @@ class Consumer {
     if constexpr (config.scoring) {
       const float share = p_.call.softcap > 0 ? share_of_cap(p_, scores) : 0;
       const bool by_polynomial = only_capped(p_.call) && all_fit<3>(share);
-      if (!by_polynomial)
-        score<Element>(p_, assignment(0), group_, row(), first_key(), share, scores);
-      if (p_.bias_loaded) add_biases(scores);
+      if (!by_polynomial) {
+        scale_scores(p_, share, scores);
+        if (p_.bias_loaded) add_biases(scores);
+        score_pairs<Element>(p_, assignment(0), group_, row(), first_key(), scores);
+      }
       hide(scores);
       return by_polynomial ? weigh(scores, Capped<3>(p_), rows, moved_by)
                            : weigh(scores, Scaled{1}, rows, moved_by);

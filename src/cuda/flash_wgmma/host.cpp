@@ -216,6 +216,16 @@ Support supports(const Problem& p, const Device& device) {
   return gpu::blocks_fit(works_of(p, tiles_of(p)).count(), device);
 }
 
+// What a score costs beyond a scaled dot product: biases that the copy engine cannot bring, and
+// masks, are read one by one.
+double scoring_slowdown(const Problem& p, const TileConfig& tiles) {
+  const bool bias_read = p.bias.present() && (p.bias.dtype == DType::f32 || p.kv_len % 8 != 0);
+  if (bias_read) return 4;
+  if (p.mask.present()) return 2.7;
+  if (!has_scoring(p)) return 1;
+  return tiles.v_dim <= 64 ? 1.7 : 1.4;
+}
+
 // Whole tiles of queries and keys in rounds of blocks, and some time between two works.
 Estimate estimate(const Task& task) {
   const Problem& p = task.problem;
@@ -229,10 +239,13 @@ Estimate estimate(const Task& task) {
                        tiles.keys;
   const double step_flops =
       2.0 * (tiles.qk_dim + tiles.v_dim) * tiles.keys * tiles.warpgroups * rows_of_warpgroup;
-  const double busy = tiles.v_dim <= 64 ? 0.52 : tiles.v_dim <= 128 ? 0.67 : 0.77;
+  const double busy = tiles.v_dim <= 32    ? 0.31
+                      : tiles.v_dim <= 64  ? 0.52
+                      : tiles.v_dim <= 128 ? 0.67
+                                           : 0.77;
   const double rate = busy * task.device.nominal.matrix_flops / task.device.threads;
   const bool small_pages = p.paged() && p.page_size < tiles.keys;
-  const double slowdown = (gpu::has_scoring(p) ? 1.5 : 1.0) * (small_pages ? 1.5 : 1.0);
+  const double slowdown = scoring_slowdown(p, tiles) * (small_pages ? 1.05 : 1.0);
   constexpr double between_works = 1.5e-6;
   const double expected = p.varlen ? works.count() * double(p.total_q) /
                                          std::max(1.0, double(p.q_len) * double(p.batch))

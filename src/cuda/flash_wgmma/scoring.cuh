@@ -137,22 +137,24 @@ RAPT_DEVICE void add_bias(const Parameters& p, const Assignment& work, const Row
   }
 }
 
-// `row` of the warpgroup and the one 8 further down; `first_key` is that of the thread's column 0,
-// `share` that of the cap. Nothing behind the last key is read, though what comes out for it does
-// not matter. Biases that were loaded are not added here.
-template <class Element, int n>
-RAPT_DEVICE void score(const Parameters& p, const Assignment& work, int group, int row,
-                       int first_key, float share, float (&scores)[n][4]) {
-  const semantics::Call& call = p.call;
-  if (call.softcap > 0) {
-    cap_scores(p, share, scores);
-  } else {
+// Dot products become exponents. `share` is that of the cap.
+template <int n>
+RAPT_DEVICE void scale_scores(const Parameters& p, float share, float (&scores)[n][4]) {
+  if (p.call.softcap > 0) return cap_scores(p, share, scores);
+  RAPT_UNROLL
+  for (int j = 0; j < n; ++j) {
     RAPT_UNROLL
-    for (int j = 0; j < n; ++j) {
-      RAPT_UNROLL
-      for (int i = 0; i < 4; ++i) scores[j][i] *= p.scale;
-    }
+    for (int i = 0; i < 4; ++i) scores[j][i] *= p.scale;
   }
+}
+
+// Adds what depends on the pair, but for biases that were loaded, and hides what a mask hides: for
+// `row` of the warpgroup and the one 8 further down, from key `first_key` on, that of the thread's
+// column 0. Nothing behind the last key is read, though what comes out for it does not matter.
+template <class Element, int n>
+RAPT_DEVICE void score_pairs(const Parameters& p, const Assignment& work, int group, int row,
+                             int first_key, float (&scores)[n][4]) {
+  const semantics::Call& call = p.call;
   const bool reads_bias = call.bias && !p.bias_loaded;
   if ((!reads_bias && !call.alibi && !call.mask) || work.kv_len == 0) return;
   RAPT_UNROLL
