@@ -203,8 +203,9 @@ Support supports(const Problem& p, const Device& device) {
     return Support::no(
         text("it needs q, k, v and out aligned to 16 bytes; this problem has align", p.alignment));
   const Index batch = p.varlen ? 1 : p.batch, pages_or_batch = p.paged() ? 2 : batch;
-  const Index kv_rows = p.paged() ? p.page_size : p.kv_len;
-  if (has_unmapped_stride(p.q, batch, p.q_len, p.heads) ||
+  const Index q_rows = p.varlen ? p.total_q : p.q_len;
+  const Index kv_rows = p.paged() ? p.page_size : p.varlen ? p.total_kv : p.kv_len;
+  if (has_unmapped_stride(p.q, batch, q_rows, p.heads) ||
       has_unmapped_stride(p.k, pages_or_batch, kv_rows, p.kv_heads) ||
       has_unmapped_stride(p.v, pages_or_batch, kv_rows, p.kv_heads))
     return Support::no("it takes no broadcast q, k or v: copy them out");
