@@ -30,7 +30,6 @@ class Consumer {
     Output out;
     OutputAside<config.v_dim / 8> output_aside;
     SumsAside sums_aside;
-    sums_aside.clear();
     float factor[2], moved_by[2];
     Rows rows = empty_rows();
     pass_over();
@@ -50,10 +49,13 @@ class Consumer {
       ++step_;
       int value_step = step_ - 1;
       if (ended) {
-        finish_rows(p_, assignment(0), group_, row(), rows, sums_aside, factor);
+        if (has_sums_aside()) {
+          sums_aside.join(rows);
+          note_sums_aside(false);
+        }
+        finish_rows(p_, assignment(0), group_, row(), rows, factor);
         if (!begin_work()) break;
         rows = empty_rows();
-        sums_aside.clear();
         pass_over();
       } else {
         --tile_;
@@ -80,7 +82,8 @@ class Consumer {
         wait_for_output(value_step, out);
         if (moved || ends_span<tiles_of_span>()) {
           rescale(out, moved_by);
-          sums_aside.take(rows, moved_by);
+          sums_aside.take(rows, moved_by, !has_sums_aside());
+          note_sums_aside(true);
           const bool any = has_output_aside(assignment(0), tile_ + 1);
           if (any) output_aside.scale(moved_by);
           if (ends_span<tiles_of_output_span>()) output_aside.take(out, !any);
@@ -273,6 +276,14 @@ class Consumer {
   template <int tiles>
   RAPT_DEVICE bool ends_span() const {
     return tile_ % tiles == tiles - 1;
+  }
+  // Whether the warp has set sums of the work aside: noted in shared memory, not in a register.
+  RAPT_DEVICE bool has_sums_aside() const {
+    return uniform(shared_.sums_aside[Target::wave()]) != 0;
+  }
+  RAPT_DEVICE void note_sums_aside(bool any) {
+    shared_.sums_aside[Target::wave()] = any;  // the same from all lanes
+    __syncwarp();
   }
   // Whether a span of output ended in a work's tiles from `from` on, its first step's left out.
   RAPT_DEVICE bool has_output_aside(const Assignment& work, int from) const {

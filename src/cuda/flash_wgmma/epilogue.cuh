@@ -59,10 +59,10 @@ RAPT_DEVICE void add_sink(gpu::RowState& state, float sink) {
 // Sums of whole rows: their logarithms go to memory, `factor` gets what to multiply the output by.
 // A sink comes in last, so that weights are never small beside it alone.
 RAPT_DEVICE void finish_rows(const Parameters& p, const Assignment& assignment, int group, int row,
-                             const Rows& rows, const SumsAside& aside, float (&factor)[2]) {
+                             const Rows& rows, float (&factor)[2]) {
   RAPT_UNROLL
   for (int half = 0; half < 2; ++half) {
-    gpu::RowState state = {rows.reference[half], gpu::sum_over<Target, 4>(aside.total(rows, half))};
+    gpu::RowState state = {rows.reference[half], gpu::sum_over<Target, 4>(rows.sum[half])};
     factor[half] = state.sum > 0 ? __fdividef(1, state.sum) : 0;
     if (!p.call.lse && !p.call.sinks) continue;
     const RowPlace at = row_place(p, assignment, group, row + 8 * half);

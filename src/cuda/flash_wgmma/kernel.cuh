@@ -46,6 +46,7 @@ struct Kernel {
  private:
   RAPT_DEVICE static void initialize(Shared<config>& shared) {
     constexpr int warps = config.warpgroups * 4;
+    for (int i = 0; i < warps; ++i) shared.sums_aside[i] = 0;
     for (int i = 0; i < config.query_buffers; ++i) {
       shared.queries_full[i].initialize(1);
       shared.queries_free[i].initialize(warps);

@@ -70,26 +70,27 @@ RAPT_DEVICE Rows empty_rows() { return {{nothing_seen, nothing_seen}, {0, 0}}; }
 // Sums of the tiles before those, with what rounding takes from them.
 class SumsAside {
  public:
-  RAPT_DEVICE void clear() {
-    const int first = Target::unknown(0);
-    sums_[first] = sums_[first + 1] = {};
-  }
   // After references moved by `factor`, or at the end of a span.
-  RAPT_DEVICE void take(Rows& rows, const float (&factor)[2]) {
+  RAPT_DEVICE void take(Rows& rows, const float (&factor)[2], bool first_time) {
     const int first = Target::unknown(0);
     RAPT_UNROLL
     for (int row = 0; row < 2; ++row) {
-      gpu::CompensatedSum sum = sums_[first + row];
+      gpu::CompensatedSum sum = {};
+      if (!first_time) sum = sums_[first + row];
       sum.scale(factor[row]);
       sum.add(rows.sum[row]);
       sums_[first + row] = sum;
       rows.sum[row] = 0;
     }
   }
-  RAPT_DEVICE float total(const Rows& rows, int row) const {
-    gpu::CompensatedSum sum = sums_[Target::unknown(row)];
-    sum.add(rows.sum[row]);
-    return sum.total();
+  RAPT_DEVICE void join(Rows& rows) const {
+    const int first = Target::unknown(0);
+    RAPT_UNROLL
+    for (int row = 0; row < 2; ++row) {
+      gpu::CompensatedSum sum = sums_[first + row];
+      sum.add(rows.sum[row]);
+      rows.sum[row] = sum.total();
+    }
   }
 
  private:

@@ -24,7 +24,7 @@ constexpr TileConfig with_scoring(TileConfig config) {
 // three warpgroups, whose 192 queries are too many for short sequences under a mask.
 // clang-format off
 inline constexpr TileConfig
-    tiles_32       = {.qk_dim =  32, .v_dim =  32, .warpgroups = 3, .keys = 128, .stages = 4, .query_buffers = 2},
+    tiles_32       = {.qk_dim =  32, .v_dim =  32, .warpgroups = 3, .keys = 128, .query_buffers = 2},
     tiles_64       = {.qk_dim =  64, .v_dim =  64, .warpgroups = 3, .keys = 128, .query_buffers = 2},
     tiles_64_short = {.qk_dim =  64, .v_dim =  64, .warpgroups = 2, .keys = 128, .query_buffers = 2},
     tiles_96       = {.qk_dim =  96, .v_dim =  96, .warpgroups = 2, .keys = 128, .query_buffers = 2},
