@@ -38,11 +38,20 @@ TEST(FlashWgmma, SaysWhatIsInTheWayOfOtherProblems) {
             "it takes offsets up to 1073741824; this problem has 5000000000");
   EXPECT_EQ(refusal("b2 h4/2 s20 d64 f16 k@0,128,64"),
             "it takes no broadcast q, k or v: copy them out");
+  EXPECT_EQ(refusal("b2 h1 s1 d64 f16 varlen2/2 v@0,0,64"),
+            "it takes no broadcast q, k or v: copy them out");
 }
 
 TEST(FlashWgmma, ExpectsAMaskToSaveTimeAndAFewQueriesToLeaveTheChipIdle) {
   EXPECT_LT(seconds("b1 h16 s16384 d128 bf16 causal"), 0.6 * seconds("b1 h16 s16384 d128 bf16"));
   EXPECT_GT(seconds("b1 h4 q64 kv16384 d128 bf16"), 0.5 * seconds("b1 h4 q2048 kv16384 d128 bf16"));
+}
+
+TEST(FlashWgmma, ExpectsBiasesThatTheCopyEngineTakesToCostLessThanOthers) {
+  const double plain = seconds("b8 h16 s2048 d128 bf16");
+  EXPECT_LT(seconds("b8 h16 s2048 d128 bf16 page16"), 1.15 * plain);
+  EXPECT_LT(seconds("b8 h16 s2048 d128 bf16 bias:hqk"), 1.5 * plain);
+  EXPECT_GT(seconds("b8 h16 s2048 d128 bf16 bias:hqk:f32"), 2 * plain);
 }
 
 }  // namespace

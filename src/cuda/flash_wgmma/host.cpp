@@ -240,7 +240,7 @@ Estimate estimate(const Task& task) {
                        tiles.keys;
   const double step_flops =
       2.0 * (tiles.qk_dim + tiles.v_dim) * tiles.keys * tiles.warpgroups * rows_of_warpgroup;
-  const double busy = tiles.v_dim <= 32    ? 0.31
+  const double busy = tiles.v_dim <= 32    ? 0.29
                       : tiles.v_dim <= 64  ? 0.52
                       : tiles.v_dim <= 128 ? 0.67
                                            : 0.77;
