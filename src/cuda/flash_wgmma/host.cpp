@@ -23,6 +23,7 @@ extern template void launch<tiles_64>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_64_short>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_96>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_128>(const Parameters&, int, gpu::Where);
+extern template void launch<tiles_128_few>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_192_128>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_192>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_256>(const Parameters&, int, gpu::Where);
@@ -63,6 +64,8 @@ auto with_tiles(const Problem& p, Function function) {
     return function.template operator()<tiles_64_short>();
   if (dim <= 64) return function.template operator()<tiles_64>();
   if (dim <= 96) return function.template operator()<tiles_96>();
+  if (dim <= 128 && p.q_len * (p.heads / p.kv_heads) <= rows_of_warpgroup)
+    return function.template operator()<tiles_128_few>();
   if (dim <= 128) return function.template operator()<tiles_128>();
   if (p.qk_dim <= 192 && p.v_dim <= 128) return function.template operator()<tiles_192_128>();
   if (dim <= 192) return function.template operator()<tiles_192>();
@@ -223,7 +226,7 @@ double scoring_slowdown(const Problem& p, const TileConfig& tiles) {
   const bool bias_read = p.bias.present() && (p.bias.dtype == DType::f32 || p.kv_len % 8 != 0);
   if (bias_read) return 4;
   if (p.mask.present()) return 2.7;
-  if (!has_scoring(p)) return 1;
+  if (!gpu::has_scoring(p)) return 1;
   return tiles.v_dim <= 64 ? 1.7 : 1.4;
 }
 

@@ -2,7 +2,7 @@
 //
 // A block stays on its multiprocessor and works through tiles of queries. One warp finds
 // the next tile (work.cuh), two load, through the copy engine into rings of tiles in shared memory
-// (producer.cuh), and two or three warpgroups compute (consumer.cuh), the softmax of one beside the
+// (producer.cuh), and one to three warpgroups compute (consumer.cuh), the softmax of one beside the
 // products of another.
 #pragma once
 

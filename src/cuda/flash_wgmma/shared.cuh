@@ -17,15 +17,19 @@ RAPT_HOST_DEVICE constexpr int tile_bytes(int rows, int dim) {
 
 // Registers change hands in eights: a block starts with the same number for every thread, and the
 // warpgroup that loads leaves what it can to those that compute.
+inline constexpr int most_registers = 240;  // of a thread
 RAPT_HOST_DEVICE constexpr int starting_registers(int warpgroups) {
-  return 65536 / (warpgroups + 1) / warpgroup_threads / 8 * 8;
+  const int equal = 65536 / (warpgroups + 1) / warpgroup_threads / 8 * 8;
+  return equal < most_registers ? equal : most_registers;
 }
 RAPT_HOST_DEVICE constexpr int loading_registers(int warpgroups) {
   return warpgroups == 2 ? 24 : 32;
 }
 RAPT_HOST_DEVICE constexpr int computing_registers(int warpgroups) {
-  return (starting_registers(warpgroups) * (warpgroups + 1) - loading_registers(warpgroups)) /
-         warpgroups / 8 * 8;
+  const int left =
+      starting_registers(warpgroups) * (warpgroups + 1) - loading_registers(warpgroups);
+  const int equal = left / warpgroups / 8 * 8;
+  return equal < most_registers ? equal : most_registers;
 }
 
 // A tile of queries, and the tiles of keys it meets, `tile` down to `first_tile`.

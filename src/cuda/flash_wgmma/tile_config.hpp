@@ -21,7 +21,8 @@ constexpr TileConfig with_scoring(TileConfig config) {
 }
 
 // What did best on an H200, as far as shared memory and registers reach. Heads of 64 leave room for
-// three warpgroups, whose 192 queries are too many for short sequences under a mask.
+// three warpgroups, whose 192 queries are too many for short sequences under a mask. Few queries are
+// a matter of keys in flight.
 // clang-format off
 inline constexpr TileConfig
     tiles_32       = {.qk_dim =  32, .v_dim =  32, .warpgroups = 3, .keys = 128, .query_buffers = 2},
@@ -29,6 +30,7 @@ inline constexpr TileConfig
     tiles_64_short = {.qk_dim =  64, .v_dim =  64, .warpgroups = 2, .keys = 128, .query_buffers = 2},
     tiles_96       = {.qk_dim =  96, .v_dim =  96, .warpgroups = 2, .keys = 128, .query_buffers = 2},
     tiles_128      = {.qk_dim = 128, .v_dim = 128, .warpgroups = 2, .keys = 128, .query_buffers = 2},
+    tiles_128_few  = {.qk_dim = 128, .v_dim = 128, .warpgroups = 1, .keys = 128, .stages = 3, .turns = false},
     tiles_192_128  = {.qk_dim = 192, .v_dim = 128, .warpgroups = 2, .keys = 128},
     tiles_192      = {.qk_dim = 192, .v_dim = 192, .warpgroups = 2, .keys = 112},
     tiles_256      = {.qk_dim = 256, .v_dim = 256, .warpgroups = 2, .keys =  64};
