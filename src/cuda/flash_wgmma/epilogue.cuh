@@ -31,20 +31,27 @@ RAPT_DEVICE void store_output(const Parameters& p, const Assignment& assignment,
   const int room = static_cast<int>(p.call.v_dim) - column;
   RAPT_UNROLL
   for (int half = 0; half < 2; ++half) {
-    const RowPlace at = row_place(p, assignment, group, row + 8 * half);
-    Element* to = static_cast<Element*>(p.call.out) +
-                  semantics::row_offset(p.call.out_stride, at.place, at.head) + column;
+    uint2 fours[n / 2];
     RAPT_UNROLL
-    for (int j = 0; j < n; j += 2) {
+    for (int j = 0; j < n / 2; ++j) {
       uint32_t words[2];
       RAPT_UNROLL
       for (int i = 0; i < 2; ++i)
-        words[i] = packed<Element>(out[j + i][2 * half] * factor[half],
-                                   out[j + i][2 * half + 1] * factor[half]);
+        words[i] = packed<Element>(out[2 * j + i][2 * half] * factor[half],
+                                   out[2 * j + i][2 * half + 1] * factor[half]);
       const uint32_t got = Target::shuffle_xor(odd ? words[0] : words[1], 1);
-      const uint2 four = odd ? make_uint2(got, words[1]) : make_uint2(words[0], got);
-      if (!at.exists) continue;
-      store_four(to + 8 * j, four, room - 8 * j);
+      fours[j] = odd ? make_uint2(got, words[1]) : make_uint2(words[0], got);
+    }
+    const RowPlace at = row_place(p, assignment, group, row + 8 * half);
+    if (!at.exists) continue;
+    Element* to = static_cast<Element*>(p.call.out) +
+                  semantics::row_offset(p.call.out_stride, at.place, at.head) + column;
+    if (p.call.v_dim == 8 * n) {
+      RAPT_UNROLL
+      for (int j = 0; j < n / 2; ++j) *reinterpret_cast<uint2*>(to + 16 * j) = fours[j];
+    } else {
+      RAPT_UNROLL
+      for (int j = 0; j < n / 2; ++j) store_four(to + 16 * j, fours[j], room - 16 * j);
     }
   }
 }
