@@ -40,6 +40,9 @@ TEST(FlashWgmma, SaysWhatIsInTheWayOfOtherProblems) {
             "it takes no broadcast q, k or v: copy them out");
   EXPECT_EQ(refusal("b2 h1 s1 d64 f16 varlen2/2 v@0,0,64"),
             "it takes no broadcast q, k or v: copy them out");
+  EXPECT_EQ(refusal("b1 h1 q1 kv2000000000 d64 f16"),
+            "it takes lengths up to 1073741824; this problem has 2000000000");
+  EXPECT_EQ(refusal("b16384 h8 q1 kv131072 d128 bf16 page16 lengths"), "");
 }
 
 TEST(FlashWgmma, ExpectsAMaskToSaveTimeAndAFewQueriesToLeaveTheChipIdle) {
@@ -52,6 +55,30 @@ TEST(FlashWgmma, ExpectsBiasesThatTheCopyEngineTakesToCostLessThanOthers) {
   EXPECT_LT(seconds("b8 h16 s2048 d128 bf16 page16"), 1.15 * plain);
   EXPECT_LT(seconds("b8 h16 s2048 d128 bf16 bias:hqk"), 1.5 * plain);
   EXPECT_GT(seconds("b8 h16 s2048 d128 bf16 bias:hqk:f32"), 2 * plain);
+  EXPECT_GT(seconds("b8 h16 s2048 d128 bf16 bias:hk"), 2 * plain);
+}
+
+TEST(FlashWgmma, ExpectsALongSequenceAmongShortOnesToTakeLittleMoreThanAlone) {
+  EXPECT_LT(seconds("b1024 h32/8 q8192 kv8192 d128 bf16 causal varlen9215"),
+            1.5 * seconds("b1 h32/8 s8192 d128 bf16 causal"));
+}
+
+TEST_F(OnCuda, FlashWgmmaIsRightAtTheEdgesOfItsWays) {
+  for (const char* text : {
+           "b12 h2 q700 kv700 d64 bf16 causal varlen900",  // most sequences are far shorter
+           "b9 h28/4 q2000 kv300 d64 bf16 varlen2500/900 sink",
+           "b2 h14/2 q1 kv5000 d128 bf16 lse",  // rows that do not exist; sums set aside
+           "b1 h1 q200 kv9000 d64 f16 causal lse",
+           "b1 h1 q70 kv40000 d128 bf16 lse",               // output set aside
+           "b1 h1 s64 d64 bf16 causal softcap10000000000",  // a polynomial whose factors vanish
+           "b1 h1 s64 d64 bf16 causal softcap30 scale1e-8",
+           "b1 h1 q20 kv0 d64 f16",
+       }) {
+    OneKernel one(Problem::parse(text), device, "cuda.flash_wgmma", 1);
+    one.upload();
+    one.run(nullptr);
+    EXPECT_EQ(one.fault(), "") << text;
+  }
 }
 
 }  // namespace

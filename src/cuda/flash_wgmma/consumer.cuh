@@ -11,6 +11,7 @@
 
 #include "src/cuda/flash_wgmma/epilogue.cuh"
 #include "src/cuda/flash_wgmma/scoring.cuh"
+#include "src/cuda/ptx/packed.cuh"
 #include "src/cuda/ptx/wgmma.cuh"
 
 namespace rapt::cuda::flash_wgmma {
@@ -59,6 +60,10 @@ class Consumer {
         pass_over();
       } else {
         --tile_;
+        if (ends_span<tiles_of_span>()) {
+          sums_aside.take(rows, !has_sums_aside());
+          note_sums_aside(true);
+        }
       }
       wait_for_keys();
       if (config.turns) take_turn();
@@ -80,10 +85,8 @@ class Consumer {
         store_output<Element>(p_, assignment(1), group_, row(), out, factor);
       } else {
         wait_for_output(value_step, out);
-        if (moved || ends_span<tiles_of_span>()) {
+        if (moved || ends_span<tiles_of_output_span>()) {
           rescale(out, moved_by);
-          sums_aside.take(rows, moved_by, !has_sums_aside());
-          note_sums_aside(true);
           const bool any = has_output_aside(assignment(0), tile_ + 1);
           if (any) output_aside.scale(moved_by);
           if (ends_span<tiles_of_output_span>()) output_aside.take(out, !any);
@@ -213,18 +216,23 @@ class Consumer {
   // Dot products become weights; whether references moved, and by what.
   RAPT_DEVICE bool softmax(Scores& scores, Rows& rows, float (&moved_by)[2]) {
     if constexpr (config.scoring) {
-      const float share = p_.call.softcap > 0 ? share_of_cap(p_, scores) : 0;
-      const bool by_polynomial = only_capped(p_.call) && all_fit<3>(share);
+      float share = 0;
+      if (p_.call.softcap > 0) {
+        hide(scores, 0);  // how scores are capped is not for those to decide that nobody sees
+        share = share_of_cap(p_, assignment(0), group_, row(), scores);
+      }
+      const bool by_polynomial =
+          only_capped(p_.call) && Capped<3>(p_).keeps_minus_infinity() && all_fit<3>(share);
       if (!by_polynomial) {
         scale_scores(p_, share, scores);
         if (p_.bias_loaded) add_biases(scores);
         score_pairs<Element>(p_, assignment(0), group_, row(), first_key(), scores);
       }
-      hide(scores);
+      hide(scores, gpu::minus_infinity);
       return by_polynomial ? weigh(scores, Capped<3>(p_), rows, moved_by)
                            : weigh(scores, Scaled{1}, rows, moved_by);
     } else {
-      hide(scores);
+      hide(scores, gpu::minus_infinity);
       return weigh(scores, Scaled{p_.scale}, rows, moved_by);
     }
   }
@@ -246,8 +254,8 @@ class Consumer {
   // Of the thread's first column.
   RAPT_DEVICE int first_key() const { return tile_ * config.keys + Target::lane() % 4 * 2; }
 
-  // Scores of pairs outside the window become −∞.
-  RAPT_DEVICE void hide(Scores& scores) const {
+  // Scores of pairs outside the window become `hidden`.
+  RAPT_DEVICE void hide(Scores& scores, float hidden) const {
     const Assignment& work = assignment(0);
     if (tile_ >= whole_begin_ && tile_ < whole_end_) return;
     RAPT_UNROLL
@@ -263,7 +271,7 @@ class Consumer {
                                  ~bits_below(static_cast<int>(seen.begin) - first_key() - i);
         RAPT_UNROLL
         for (int j = 0; j < config.keys / 8; ++j)
-          if (!(visible >> j & 1)) scores[j][2 * half + i] = gpu::minus_infinity;
+          if (!(visible >> j & 1)) scores[j][2 * half + i] = hidden;
       }
     }
   }
@@ -272,7 +280,8 @@ class Consumer {
     return column <= 0 ? 0 : count >= 32 ? 0xffffffff : (uint32_t{1} << count) - 1;
   }
 
-  // Counted by keys, not by steps: bits do not depend on what else the block has done.
+  // Whether a span ended with the tile before. Counted by keys, not by steps: bits do not depend on
+  // what else the block has done.
   template <int tiles>
   RAPT_DEVICE bool ends_span() const {
     return tile_ % tiles == tiles - 1;
@@ -308,7 +317,7 @@ class Consumer {
       RAPT_UNROLL
       for (int half = 0; half < 2; ++half) {
         weights[j / 2][j % 2 * 2 + half] =
-            packed<Element>(scores[j][2 * half], scores[j][2 * half + 1]);
+            ptx::packed<Element>(scores[j][2 * half], scores[j][2 * half + 1]);
       }
     }
   }

@@ -3,6 +3,7 @@
 
 #include "src/cuda/flash_wgmma/softmax.cuh"
 #include "src/cuda/flash_wgmma/work.cuh"
+#include "src/cuda/ptx/packed.cuh"
 
 namespace rapt::cuda::flash_wgmma {
 
@@ -37,8 +38,8 @@ RAPT_DEVICE void store_output(const Parameters& p, const Assignment& assignment,
       uint32_t words[2];
       RAPT_UNROLL
       for (int i = 0; i < 2; ++i)
-        words[i] = packed<Element>(out[2 * j + i][2 * half] * factor[half],
-                                   out[2 * j + i][2 * half + 1] * factor[half]);
+        words[i] = ptx::packed<Element>(out[2 * j + i][2 * half] * factor[half],
+                                        out[2 * j + i][2 * half + 1] * factor[half]);
       const uint32_t got = Target::shuffle_xor(odd ? words[0] : words[1], 1);
       fours[j] = odd ? make_uint2(got, words[1]) : make_uint2(words[0], got);
     }

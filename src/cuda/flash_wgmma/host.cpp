@@ -91,7 +91,11 @@ int packed_heads(const Problem& p, const TileConfig& tiles) {
 struct Works {
   int packed;
   Index queries, tiles, heads, pairs;  // queries of a warpgroup; tiles of a head; heads, in all too
-  double count() const { return double(tiles) * double(pairs); }
+  Index slots;                         // for the tiles of a head in all sequences: see Schedule
+  bool in_slots() const { return 2 * double(slots * heads) < double(tiles) * double(pairs); }
+  double count() const {
+    return in_slots() ? double(slots * heads) : double(tiles) * double(pairs);
+  }
 };
 Works works_of(const Problem& p, const TileConfig& tiles) {
   Works works;
@@ -100,6 +104,8 @@ Works works_of(const Problem& p, const TileConfig& tiles) {
   works.tiles = semantics::divided_up(p.q_len, works.queries * tiles.warpgroups);
   works.heads = p.heads / works.packed;
   works.pairs = works.heads * p.batch;
+  works.slots =
+      p.varlen ? p.total_q / (works.queries * tiles.warpgroups) + p.batch : works.tiles * p.batch;
   return works;
 }
 
@@ -121,9 +127,10 @@ Schedule schedule_of(const Problem& p, const TileConfig& tiles, const Device& de
       .sharing = gpu::divisor(sharing),
       .section = gpu::divisor(section),
       .last_section = gpu::divisor(works.pairs - (sections - 1) * section),
-      .section_works = gpu::divisor(section * works.tiles),
+      .section_works = gpu::divisor(works.in_slots() ? 1 : section * works.tiles),
       .sections = static_cast<int>(sections),
       .tiles = static_cast<int>(works.tiles),
+      .slots = works.in_slots() ? static_cast<int>(works.slots) : 0,
       .queries = static_cast<int>(works.queries),
       .works = static_cast<int>(works.count()),
   };
@@ -159,16 +166,14 @@ CUtensorMap map_of_keys(const semantics::Call& call, DType dtype, const void* da
   });
 }
 
-// Whether the copy engine can bring the biases of a tile: they are of 16 bits, those of a query
-// contiguous, and its rows are those of the tile.
-bool bias_can_be_loaded(const semantics::Call& call, const Schedule& schedule) {
+// Whether the copy engine can bring the biases of a tile, if they are aligned: they are of 16 bits,
+// those of a query contiguous, and its rows are those of the tile.
+bool bias_can_be_loaded(const Problem& p, int packed) {
   const auto mapped = [](Index stride) {
     return stride % 8 == 0 && stride >= 0 && stride < Index{1} << 39;
   };
-  return call.bias && !call.bias_is_f32 && call.bias_stride[3] == 1 && call.kv_len > 0 &&
-         call.bias_stride[2] > 0 && schedule.packed.value == 1 &&
-         std::all_of(call.bias_stride, call.bias_stride + 3, mapped) &&
-         reinterpret_cast<std::uintptr_t>(call.bias) % 16 == 0;
+  return p.bias.present() && p.bias.dtype != DType::f32 && p.bias.varies[3] && p.kv_len > 0 &&
+         p.bias.stride[2] > 0 && packed == 1 && std::ranges::all_of(p.bias.stride, mapped);
 }
 
 // Axes along which it is broadcast have a length of 1. Where it is not loaded, of anything.
@@ -212,19 +217,22 @@ Support supports(const Problem& p, const Device& device) {
       has_unmapped_stride(p.k, pages_or_batch, kv_rows, p.kv_heads) ||
       has_unmapped_stride(p.v, pages_or_batch, kv_rows, p.kv_heads))
     return Support::no("it takes no broadcast q, k or v: copy them out");
-  if (std::max({p.q_len, p.kv_len, p.total_q, p.total_kv}) > most_length)
-    return Support::no(text("it takes lengths up to ", most_length));
+  const Index longest =
+      std::max({p.q_len, p.kv_len, p.varlen ? std::max(p.total_q, p.total_kv) : 0});
+  if (longest > most_length)
+    return Support::no(
+        text("it takes lengths up to ", most_length, "; this problem has ", longest));
   if (p.offset && (*p.offset > most_length || *p.offset < -most_length))
     return Support::no(
         text("it takes offsets up to ", most_length, "; this problem has ", *p.offset));
-  return gpu::blocks_fit(works_of(p, tiles_of(p)).count(), device);
+  // Blocks that come to ask when all works are begun still count theirs.
+  return gpu::blocks_fit(works_of(p, tiles_of(p)).count() + 2.0 * device.threads, device);
 }
 
 // What a score costs beyond a scaled dot product: biases that the copy engine cannot bring, and
 // masks, are read one by one.
-double scoring_slowdown(const Problem& p, const TileConfig& tiles) {
-  const bool bias_read = p.bias.present() && (p.bias.dtype == DType::f32 || p.kv_len % 8 != 0);
-  if (bias_read) return 4;
+double scoring_slowdown(const Problem& p, const TileConfig& tiles, int packed) {
+  if (p.bias.present() && !bias_can_be_loaded(p, packed)) return 4;
   if (p.mask.present()) return 2.7;
   if (!gpu::has_scoring(p)) return 1;
   return tiles.v_dim <= 64 ? 1.7 : 1.4;
@@ -249,11 +257,9 @@ Estimate estimate(const Task& task) {
                                            : 0.77;
   const double rate = busy * task.device.nominal.matrix_flops / task.device.threads;
   const bool small_pages = p.paged() && p.page_size < tiles.keys;
-  const double slowdown = scoring_slowdown(p, tiles) * (small_pages ? 1.05 : 1.0);
+  const double slowdown = scoring_slowdown(p, tiles, works.packed) * (small_pages ? 1.05 : 1.0);
   constexpr double between_works = 1.5e-6;
-  const double expected = p.varlen ? works.count() * double(p.total_q) /
-                                         std::max(1.0, double(p.q_len) * double(p.batch))
-                                   : works.count();
+  const double expected = std::min(works.count(), double(works.slots * works.heads));
   const double rounds =
       is_uneven(p) ? std::max(1.0, expected / blocks) : std::ceil(works.count() / blocks);
   const double seconds = rounds * (slowdown * steps * step_flops / rate + between_works);
@@ -279,7 +285,8 @@ void run(const Task& task, const Arguments& arguments, const Launch& launch_argu
       require(cudaMemsetAsync(counter, 0, sizeof(int), static_cast<cudaStream_t>(where.stream)),
               "clear a counter");
     }
-    const bool bias_loaded = bias_can_be_loaded(call, schedule);
+    const bool bias_loaded = bias_can_be_loaded(p, schedule.packed.value) &&
+                             reinterpret_cast<std::uintptr_t>(call.bias) % 16 == 0;
     const Parameters parameters = {
         .call = call,
         .schedule = schedule,
@@ -304,7 +311,7 @@ void run(const Task& task, const Arguments& arguments, const Launch& launch_argu
 
 const Kernel cuda_flash_wgmma = {
     .name = "cuda.flash_wgmma",
-    .summary = "Hopper: a warp loads through the copy engine, warpgroups multiply on tensor cores",
+    .summary = "Hopper: warps load through the copy engine, warpgroups multiply on tensor cores",
     .backend = Backend::cuda,
     .by_name_only = false,
     .supports = cuda::flash_wgmma::supports,

@@ -1,9 +1,9 @@
 // flash_wgmma: attention on Hopper's tensor cores.
 //
 // A block stays on its multiprocessor and works through tiles of queries. One warp finds
-// the next tile (work.cuh), two load, through the copy engine into rings of tiles in shared memory
-// (producer.cuh), and one to three warpgroups compute (consumer.cuh), the softmax of one beside the
-// products of another.
+// the next tile (work.cuh), two or three load, through the copy engine into rings of tiles in
+// shared memory (producer.cuh), and one to three warpgroups compute (consumer.cuh), the softmax of
+// one beside the products of another.
 #pragma once
 
 #include "src/cuda/flash_wgmma/consumer.cuh"

@@ -11,7 +11,8 @@ namespace rapt::cuda::flash_wgmma {
 
 // Works, the tiles of queries, in the order they are begun. Heads go in sections whose keys and
 // values stay in the L2 cache together; within a section the last queries come first, which take
-// longest under a causal mask.
+// longest under a causal mask. Packed sequences of very different lengths are one row of tiles
+// instead, `slots` of them for each head: most tiles of the longest one the others would not have.
 struct Schedule {
   gpu::Divisor packed;                 // query heads that share a tile: its rows are (query, head)
   gpu::Divisor heads;                  // or groups of packed heads
@@ -20,6 +21,7 @@ struct Schedule {
   gpu::Divisor section_works;          // in all sections but the last
   int sections;
   int tiles;    // of queries, of one head and sequence
+  int slots;    // for tiles of queries, of one head and all sequences; 0: not in one row
   int queries;  // of a warpgroup
   int works;
 };

@@ -16,6 +16,7 @@ class TileLoader {
   // As soon as the buffer is free.
   RAPT_DEVICE void load(const Assignment& from, int tile, unsigned char* to, ptx::Barrier& free,
                         uint32_t parity, ptx::Barrier& barrier) const {
+    __syncwarp();
     if (p_.call.page_table) return load_pages(from, tile, to, free, parity, barrier);
     free.wait(parity ^ 1);
     if (Target::lane() != 0) return;
@@ -143,8 +144,8 @@ class ValueLoader {
     ptx::Barrier& full = shared_.values_full[slot.at];
     const int begin = from.seen_begin - tile * config.keys;
     const int end = from.seen_end - tile * config.keys;
-    const bool ends_tensor =
-        from.seen_end == p_.call.kv_len && !p_.call.kv_starts && !p_.call.page_table;
+    const bool ends_tensor = from.seen_end > 0 && from.seen_end == p_.call.kv_len &&
+                             !p_.call.kv_starts && !p_.call.page_table;
     const bool clean = begin <= 0 && (end >= config.keys || ends_tensor);
     values_.load(from, tile, shared_.values[slot.at], shared_.values_free[slot.at], slot.parity,
                  clean ? full : shared_.values_landed);

@@ -34,18 +34,27 @@ struct Capped {
     for (int k = terms - 2; k >= 0; --k) factor = fmaf(factor, square, factors[k]);
     return fmaf(dot, factor, -minus);
   }
+  // Not so if the last factor vanishes beside the others.
+  RAPT_DEVICE bool keeps_minus_infinity() const { return factors[terms - 1] > 0; }
 };
 
-// The thread's largest score before the cap, whatever its sign, as a share of the cap.
+// The largest score before the cap of the thread's two rows, as far as they exist, whatever its
+// sign, as a share of the cap.
 template <int n>
-RAPT_DEVICE float share_of_cap(const Parameters& p, const float (&scores)[n][4]) {
+RAPT_DEVICE float share_of_cap(const Parameters& p, const Assignment& work, int group, int row,
+                               const float (&scores)[n][4]) {
   float largest = 0;
   RAPT_UNROLL
-  for (int j = 0; j < n; ++j) {
+  for (int half = 0; half < 2; ++half) {
+    float of_row = 0;
     RAPT_UNROLL
-    for (int i = 0; i < 4; ++i) largest = fmaxf(largest, fabsf(scores[j][i]));
+    for (int j = 0; j < n; ++j) {
+      RAPT_UNROLL
+      for (int i = 0; i < 2; ++i) of_row = fmaxf(of_row, fabsf(scores[j][2 * half + i]));
+    }
+    if (row_place(p, work, group, row + 8 * half).exists) largest = fmaxf(largest, of_row);
   }
-  // Squares of what is larger are not finite.
+  // Far from where squares are no longer finite.
   if (largest > 1e18f) return INFINITY;
   return largest * (p.call.scale / p.call.softcap);
 }

@@ -67,34 +67,37 @@ struct Rows {
 
 RAPT_DEVICE Rows empty_rows() { return {{nothing_seen, nothing_seen}, {0, 0}}; }
 
-// Sums of the tiles before those, with what rounding takes from them.
+// Sums of the tiles before those, with what rounding takes from them, and what they refer to. What
+// a row has here depends on its own references alone, not on when those of its neighbours move.
 class SumsAside {
  public:
-  // After references moved by `factor`, or at the end of a span.
-  RAPT_DEVICE void take(Rows& rows, const float (&factor)[2], bool first_time) {
+  RAPT_DEVICE void take(Rows& rows, bool first_time) {
     const int first = Target::unknown(0);
     RAPT_UNROLL
     for (int row = 0; row < 2; ++row) {
-      gpu::CompensatedSum sum = {};
-      if (!first_time) sum = sums_[first + row];
-      sum.scale(factor[row]);
-      sum.add(rows.sum[row]);
+      gpu::CompensatedSum sum = {rows.sum[row], 0};
+      if (!first_time) sum = joined(first + row, rows, row);
       sums_[first + row] = sum;
+      references_[first + row] = rows.reference[row];
       rows.sum[row] = 0;
     }
   }
   RAPT_DEVICE void join(Rows& rows) const {
     const int first = Target::unknown(0);
     RAPT_UNROLL
-    for (int row = 0; row < 2; ++row) {
-      gpu::CompensatedSum sum = sums_[first + row];
-      sum.add(rows.sum[row]);
-      rows.sum[row] = sum.total();
-    }
+    for (int row = 0; row < 2; ++row) rows.sum[row] = joined(first + row, rows, row).total();
   }
 
  private:
+  RAPT_DEVICE gpu::CompensatedSum joined(int at, const Rows& rows, int row) const {
+    gpu::CompensatedSum sum = sums_[at];
+    sum.scale(Target::exp2(references_[at] - rows.reference[row]));
+    sum.add(rows.sum[row]);
+    return sum;
+  }
+
   gpu::CompensatedSum sums_[2];
+  float references_[2];
 };
 
 // From dot products, or from scores, to exponents: `exponent(dot, minus)` has something taken off
@@ -152,16 +155,6 @@ RAPT_DEVICE void weigh(float (&scores)[n][4], const Exponents& exponents, Rows& 
     }
     rows.sum[row] += even + odd;
   }
-}
-
-template <class Element>
-RAPT_DEVICE uint32_t packed(float low, float high) {
-  uint32_t word;
-  if constexpr (std::is_same_v<Element, F16>)
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  return word;
 }
 
 }  // namespace rapt::cuda::flash_wgmma

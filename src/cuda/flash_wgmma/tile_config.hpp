@@ -21,8 +21,8 @@ constexpr TileConfig with_scoring(TileConfig config) {
 }
 
 // What did best on an H200, as far as shared memory and registers reach. Heads of 64 leave room for
-// three warpgroups, whose 192 queries are too many for short sequences under a mask. Few queries are
-// a matter of keys in flight.
+// three warpgroups, whose 192 queries are too many for short sequences under a mask. Few queries
+// are a matter of keys in flight.
 // clang-format off
 inline constexpr TileConfig
     tiles_32       = {.qk_dim =  32, .v_dim =  32, .warpgroups = 3, .keys = 128, .query_buffers = 2},

@@ -17,8 +17,27 @@ struct Work {
   int head, first;
 };
 
+// The first slot of a sequence. Each has one more than its queries fill at least, so that none
+// needs to know the sizes of those before it.
+RAPT_DEVICE int first_slot(const Parameters& p, int sequence, int queries) {
+  return sequence == 0 ? 0 : p.call.q_starts[sequence] / queries + sequence;
+}
+RAPT_DEVICE Work work_in_slot(const Parameters& p, int slot, int head, int queries) {
+  int sequence = 0, end = static_cast<int>(p.call.batch);
+  while (end - sequence > 1) {
+    const int middle = sequence + (end - sequence) / 2;
+    (first_slot(p, middle, queries) <= slot ? sequence : end) = middle;
+  }
+  return {semantics::sequence(p.call, sequence), head,
+          (slot - first_slot(p, sequence, queries)) * queries};
+}
+
 RAPT_DEVICE Work work_at(const Parameters& p, int index, int queries) {
   const Schedule& s = p.schedule;
+  if (s.slots > 0) {
+    const int before = s.heads.quotient(index);
+    return work_in_slot(p, s.slots - 1 - before, index - before * s.heads.value, queries);
+  }
   const int section = s.section_works.quotient(index);
   const int within = index - section * s.section_works.value;
   const gpu::Divisor& heads = section < s.sections - 1 ? s.section : s.last_section;

@@ -4,13 +4,9 @@
 
 #include <stdint.h>
 
-#include "src/gpu/target.hpp"
+#include "src/cuda/ptx/shared.cuh"
 
 namespace rapt::cuda::ptx {
-
-RAPT_DEVICE uint32_t shared_address(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 // A phase of a Barrier ends when `arrivals` threads have arrived and all announced bytes have come.
 // Phases alternate in parity; the first one's is 0.

@@ -12,7 +12,8 @@ RAPT_DEVICE void prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// Coordinates count elements, innermost axis first. `to` is aligned to 1024 bytes.
+// Coordinates count elements, innermost axis first. The swizzle follows the bits of the address: a
+// box may begin at any row of a tile that is aligned to 1024 bytes.
 RAPT_DEVICE void load_box(const CUtensorMap& map, void* to, Barrier& barrier, int x, int y, int z,
                           int w) {
   asm volatile(
