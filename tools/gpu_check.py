@@ -12,9 +12,10 @@ Parts, all unless some are named:
     graph      the tests of the CUDA backend: plans captured in a graph and replayed with grown
                lengths, the same bits in a hundred replays
     limits     `rapt devices --measure`
-    tiny_kv wide scaling ladder decode prefill
-               `rapt bench` on that suite; of prefill only the kernel that rapt chooses
-    peers      PyTorch on the problems of the suites that ran, or on its own list
+    tiny_kv wide scaling ladder decode prefill types features
+               `rapt bench` on that suite; of the last three only the kernel that rapt chooses
+    peers      PyTorch on the problems of the suites that ran, features left out, or on its own
+               list
 
 A part that needs what is not there (compute-sanitizer, the tests, PyTorch) is skipped and says so.
 Exit code 0, 1 if a part failed, 2 if none could be started.
@@ -44,6 +45,8 @@ SUITES = {
     "ladder": ["ladder"],
     "decode": ["decode_gpu"],
     "prefill": ["prefill_gpu", "--chosen"],
+    "types": ["types_gpu", "--chosen"],
+    "features": ["features_gpu", "--chosen"],
 }
 SANITIZERS = ["memcheck", "racecheck", "synccheck"]
 # Small, and together of every feature and for every kernel.
@@ -185,7 +188,8 @@ class Check:
         path = self.folder / "peers.json"
         command = [sys.executable, ROOT / "bench/peers/gpu_peers.py", "--json", path]
         command += ["--device", self.options.device]
-        beside = [self.folder / f"{part}.json" for part in SUITES if part in self.reports]
+        raced = [part for part in SUITES if part in self.reports and part != "features"]
+        beside = [self.folder / f"{part}.json" for part in raced]
         command += ["--beside", *beside] if beside else ["--rapt", self.options.rapt]
         self.run(command, good=(SUCCESS, FAILED_CHECK))
         self.reports["peers"] = json.loads(path.read_text())

@@ -26,7 +26,7 @@ from race import HOPELESS, Contender, Times, mark_fastest, peer_row, samples_of,
 from rapt_program import RaptProgram
 from torch_gpu import TorchGpu
 
-SUITES = ["tiny_kv_gpu", "wide", "scaling", "decode_gpu", "prefill_gpu"]
+SUITES = ["tiny_kv_gpu", "wide", "scaling", "decode_gpu", "prefill_gpu", "types_gpu"]
 SHORT_RUN = 50e-6  # seconds; as in rapt bench
 IN_A_ROW = {"replay_ratio": "replay_seconds", "launch_ratio": "launch_seconds"}
 
