@@ -74,12 +74,12 @@ struct Kernel {
     gpu::RowTile tile;
     int kv_head, chunk;
   };
-  // Blocks that read the same keys, or neighbouring ones, start together; of these the last rows
-  // first: under a causal mask they take longest.
+  // All kv heads of a sequence start together, and of their rows the last ones first: under a
+  // causal mask they take longest.
   RAPT_DEVICE static Block block_at(const Parameters& p, int index) {
-    const int pairs = p.tiles.quotient(index), chunks = p.kv_heads.quotient(pairs);
-    const int tile = p.tiles.value - 1 - (index - pairs * p.tiles.value);
-    return {gpu::row_tile(p, p.chunks.quotient(chunks), tile), p.kv_heads.remainder(pairs),
+    const int tiles = p.kv_heads.quotient(index), chunks = p.tiles.quotient(tiles);
+    const int tile = p.tiles.value - 1 - p.tiles.remainder(tiles);
+    return {gpu::row_tile(p, p.chunks.quotient(chunks), tile), p.kv_heads.remainder(index),
             p.chunks.remainder(chunks)};
   }
 
