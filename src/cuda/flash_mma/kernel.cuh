@@ -11,6 +11,9 @@
 //     wait for V; begin to load next K;  P = 2^(S − reference), in the registers of S
 //                                        O = O · 2^(old reference − reference) + P V
 //
+// Where two warps have the same rows, they are done with a tile too soon for that: there the next K
+// and V are both on their way.
+//
 // Row maxima are reduced by shuffles among the 4 lanes that share a row; row sums stay apart in
 // them until the end. O is set aside after every span of keys. In the end, warps that have the same
 // rows merge what they have through shared memory. A row that has several chunks of keys is
@@ -46,11 +49,12 @@ struct Kernel {
   static constexpr int threads = config.warps() * 32, blocks = config.blocks;
   static constexpr int rows = Scores::rows, warp_rows = config.row_tiles * 16;
   static constexpr int block_rows = config.rows(), warp_keys = config.warp_keys();
-  // Byte offsets of the tiles: Q (rows, dim), K and V (keys, dim).
+  // Byte offsets of the tiles: Q (rows, dim), and K and V (keys, dim) of each stage.
   static constexpr int row_bytes = TileLayout<Element, config.dim>::row_bytes;
   static constexpr int keys_at = block_rows * row_bytes;
   static constexpr int values_at = keys_at + config.keys * row_bytes;
-  static constexpr int tile_bytes = values_at + config.keys * row_bytes;
+  static constexpr int stage_bytes = 2 * config.keys * row_bytes;
+  static constexpr int tile_bytes = keys_at + config.stages * stage_bytes;
   // In the end, over the tiles: what key warps have of each row.
   static constexpr int lanes = config.dim / gpu::split_kv_elements;
   using Merge = gpu::Slices<Target, lanes, config.key_warps, block_rows, 8>;
@@ -192,20 +196,39 @@ struct Kernel {
 
     int left_of_span = span;
     int first = work.keys.begin;
-    if (first < work.keys.end) load_keys(keys, key_rows, call.qk_dim, whole_qk, first);
+    int stage = 0;  // of the tile, in bytes
+    if (first < work.keys.end) {
+      load_keys(keys, key_rows, call.qk_dim, whole_qk, first);
+      if constexpr (config.stages == 2) {
+        load_keys(values, value_rows, call.v_dim, whole_v, first);
+        ptx::group_copies();
+      }
+    }
     RAPT_NO_UNROLL
     for (; first < work.keys.end; first += config.keys) {
       const int warp_first = first + key_warp() * warp_keys;
       const bool seen = warp_first < work.some.end && warp_first + warp_keys > work.some.begin;
-      ptx::wait_for_copies();
-      Target::block_barrier();  // the keys are there, the last tile's values are used
-      load_keys(values, value_rows, call.v_dim, whole_v, first);
+      const int next = first + config.keys;
       Scores scores;
-      if (seen) Products::score(warp_queries, keys + of_key_warp, scores);
-      ptx::wait_for_copies();
-      Target::block_barrier();  // the values are there, the keys are used
-      if (first + config.keys < work.keys.end)
-        load_keys(keys, key_rows, call.qk_dim, whole_qk, first + config.keys);
+      if constexpr (config.stages == 1) {
+        ptx::wait_for_copies();
+        Target::block_barrier();  // the keys are there, the last tile's values are used
+        load_keys(values, value_rows, call.v_dim, whole_v, first);
+        if (seen) Products::score(warp_queries, keys + of_key_warp, scores);
+        ptx::wait_for_copies();
+        Target::block_barrier();  // the values are there, the keys are used
+        if (next < work.keys.end) load_keys(keys, key_rows, call.qk_dim, whole_qk, next);
+      } else {
+        if (next < work.keys.end) {
+          const int other = stage_bytes - stage;
+          load_keys(keys + other, key_rows, call.qk_dim, whole_qk, next);
+          load_keys(values + other, value_rows, call.v_dim, whole_v, next);
+        }
+        ptx::group_copies();
+        ptx::wait_for_earlier_copies();
+        Target::block_barrier();  // the tile is there
+        if (seen) Products::score(warp_queries, keys + stage + of_key_warp, scores);
+      }
       if (seen) {
         if constexpr (config.scoring) {
           if (scoring) score_pairs(p, work, warp_first, scores);
@@ -214,7 +237,11 @@ struct Kernel {
           hide(p, work, warp_first, scores);
         float rescale[rows];
         weigh(scale, scores, references, sums, rescale);
-        Products::accumulate(scores, rescale, values + of_key_warp, out);
+        Products::accumulate(scores, rescale, values + stage + of_key_warp, out);
+      }
+      if constexpr (config.stages == 2) {
+        Target::block_barrier();  // the tile is used
+        stage = stage_bytes - stage;
       }
       if (--left_of_span == 0) {
         earlier.set_aside(references, out.at);

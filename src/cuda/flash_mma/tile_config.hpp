@@ -17,6 +17,7 @@ struct TileConfig {
   int key_warps;  // of a block, for the same rows
   int row_tiles;  // of 16 rows, of a warp
   int keys;       // of a tile; a multiple of 16 for each of the key warps
+  int stages;     // 1: keys and values are loaded in turns; 2: both, a tile ahead
   int blocks;     // that share a multiprocessor
   // For f32, to have registers enough. First product: small and large products in one pass over the
   // dims, with sums of their own, or in two. Second product: keys and dims whose sums are made at
@@ -33,27 +34,27 @@ struct TileConfig {
 // Many rows: each warp has some for itself. The least tiles that hold a head dim.
 constexpr TileConfig many_rows(Products products, int dim, bool scoring) {
   if (products == Products::sixteen) {
-    if (dim <= 32) return {products, 32, 4, 1, 2, 64, 2, 0, 0, 0, scoring};
-    if (dim <= 64) return {products, 64, 4, 1, 2, 64, 2, 0, 0, 0, scoring};
-    if (dim <= 128) return {products, 128, 4, 1, 2, 32, 2, 0, 0, 0, scoring};
-    return {products, 256, 4, 1, 1, 32, 2, 0, 0, 0, scoring};
+    if (dim <= 32) return {products, 32, 4, 1, 2, 64, 1, 2, 0, 0, 0, scoring};
+    if (dim <= 64) return {products, 64, 4, 1, 2, 64, 1, 2, 0, 0, 0, scoring};
+    if (dim <= 128) return {products, 128, 4, 1, 2, 32, 1, 2, 0, 0, 0, scoring};
+    return {products, 256, 4, 1, 1, 32, 1, 2, 0, 0, 0, scoring};
   }
-  if (dim <= 32) return {products, 32, 4, 1, 2, 32, 3, 1, 32, 32, scoring};
-  if (dim <= 64) return {products, 64, 4, 1, 2, 32, 2, 1, 32, 32, scoring};
-  if (dim <= 128) return {products, 128, 4, 1, 2, 32, 2, 2, 16, 16, scoring};
-  return {products, 256, 4, 1, 1, 16, 2, 2, 16, 16, scoring};
+  if (dim <= 32) return {products, 32, 4, 1, 2, 32, 1, 3, 1, 32, 32, scoring};
+  if (dim <= 64) return {products, 64, 4, 1, 2, 32, 1, 2, 1, 32, 32, scoring};
+  if (dim <= 128) return {products, 128, 4, 1, 2, 32, 1, 2, 2, 16, 16, scoring};
+  return {products, 256, 4, 1, 1, 16, 1, 2, 2, 16, 16, scoring};
 }
 
 // Few rows, whose time is that of reading keys and values: all warps have the same rows. Head dims
 // up to most_dim_of_few().
 constexpr TileConfig few_rows(Products products, int dim) {
   if (products == Products::sixteen) {
-    if (dim <= 64) return {products, 64, 1, 4, 1, 128, 4, 0, 0, 0, true};
-    if (dim <= 128) return {products, 128, 1, 4, 1, 64, 4, 0, 0, 0, true};
-    return {products, 256, 1, 4, 1, 64, 2, 0, 0, 0, true};
+    if (dim <= 64) return {products, 64, 1, 4, 1, 128, 1, 4, 0, 0, 0, true};
+    if (dim <= 128) return {products, 128, 1, 4, 1, 64, 1, 4, 0, 0, 0, true};
+    return {products, 256, 1, 4, 1, 64, 1, 2, 0, 0, 0, true};
   }
-  if (dim <= 64) return {products, 64, 1, 4, 1, 64, 4, 1, 16, 32, true};
-  return {products, 128, 1, 4, 1, 64, 2, 1, 16, 32, true};
+  if (dim <= 64) return {products, 64, 1, 4, 1, 64, 1, 4, 1, 16, 32, true};
+  return {products, 128, 1, 4, 1, 64, 1, 2, 1, 16, 32, true};
 }
 constexpr int most_dim_of_few(Products products) {
   return products == Products::sixteen ? 256 : 128;
@@ -64,11 +65,11 @@ constexpr int most_dim_of_few(Products products) {
 inline constexpr int most_dim_of_some = 128;
 constexpr TileConfig some_rows(Products products, int dim) {
   if (products == Products::sixteen) {
-    if (dim <= 64) return {products, 64, 2, 2, 2, 64, 3, 0, 0, 0, true};
-    return {products, 128, 2, 2, 2, 64, 2, 0, 0, 0, true};
+    if (dim <= 64) return {products, 64, 2, 2, 2, 64, 2, 3, 0, 0, 0, true};
+    return {products, 128, 2, 2, 2, 64, 2, 2, 0, 0, 0, true};
   }
-  if (dim <= 64) return {products, 64, 2, 2, 2, 64, 2, 1, 32, 32, true};
-  return {products, 128, 2, 2, 2, 32, 2, 2, 16, 16, true};
+  if (dim <= 64) return {products, 64, 2, 2, 2, 64, 2, 2, 1, 32, 32, true};
+  return {products, 128, 2, 2, 2, 32, 1, 2, 2, 16, 16, true};
 }
 
 }  // namespace rapt::cuda::flash_mma

@@ -14,6 +14,12 @@ RAPT_DEVICE void copy_async(uint32_t to, const void* from, bool wanted) {
                : "memory");
 }
 
+// Those begun since the last time become a group.
+RAPT_DEVICE void group_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Until all copies of the thread have arrived, but for the last group.
+RAPT_DEVICE void wait_for_earlier_copies() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+
 // Until all copies of the thread have arrived.
 RAPT_DEVICE void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
