@@ -33,7 +33,7 @@ TEST(CudaDevice, ThatIsNotThereIsASentenceAndTheCpuGoesOn) {
 }
 
 TEST_F(OnCuda, TensorsInHostMemoryAreRefusedByName) {
-  const OneKernel one(Problem::parse("b1 h2 s20 d64 f32"), device, "", 2);
+  const OneKernel one(Problem::parse("b1 h2 s20 d64 f32"), device, {}, 2);
   const std::string sentence = sentence_of(ErrorCode::invalid_argument, [&] {
     one.plan.run(one.data.on_host(),
                  {.workspace = {one.workspace.on_device(), one.plan.workspace_bytes()}});
@@ -48,7 +48,7 @@ TEST_F(OnCuda, TooMuchMemoryIsASentenceAndTheDeviceGoesOn) {
       sentence_of(ErrorCode::out_of_memory, [&] { Buffer(device, std::size_t{1} << 50); });
   EXPECT_EQ(sentence.find("CUDA could not allocate "), 0u) << sentence;
   EXPECT_NE(sentence.find(" on cuda:0, where "), std::string::npos) << sentence;
-  OneKernel one(Problem::parse("b1 h2 s20 d64 f32 lse"), device, "", 2);
+  OneKernel one(Problem::parse("b1 h2 s20 d64 f32 lse"), device, {}, 2);
   one.upload();
   one.run(nullptr);
   EXPECT_EQ(one.fault(), "");
@@ -59,7 +59,8 @@ TEST_F(OnCuda, KernelsGiveTheSameBitsToManyThreadsAtOnce) {
   for (const std::string_view kernel : kernels_for(problem)) {
     std::vector<std::unique_ptr<OneKernel>> each;
     for (int i = 0; i < 4; ++i) {
-      each.push_back(std::make_unique<OneKernel>(problem, device, kernel, 2));
+      each.push_back(
+          std::make_unique<OneKernel>(problem, device, PlanOptions{.kernel = kernel}, 2));
       each.back()->upload();
     }
     {

@@ -74,7 +74,7 @@ TEST_F(OnCuda, FlashWgmmaIsRightAtTheEdgesOfItsWays) {
            "b1 h1 s64 d64 bf16 causal softcap30 scale1e-8",
            "b1 h1 q20 kv0 d64 f16",
        }) {
-    OneKernel one(Problem::parse(text), device, "cuda.flash_wgmma", 1);
+    OneKernel one(Problem::parse(text), device, {.kernel = "cuda.flash_wgmma"}, 1);
     one.upload();
     one.run(nullptr);
     EXPECT_EQ(one.fault(), "") << text;

@@ -30,6 +30,10 @@ std::int64_t keys_in_use(const verify::Data& data) {
   return std::accumulate(all.begin(), all.end(), std::int64_t{0});
 }
 
+std::string named(const PlanOptions& options) {
+  return std::string(options.kernel) + " " + options.config.to_string();
+}
+
 class CudaGraph : public OnCuda {
  protected:
   void SetUp() override {
@@ -48,9 +52,9 @@ TEST_F(CudaGraph, ReplaysEveryKernelWithGrownLengthsAndOtherInputs) {
   std::set<std::string_view> replayed;
   for (const char* text : problems) {
     const Problem problem = Problem::parse(text);
-    for (const std::string_view kernel : kernels_for(problem)) {
-      SCOPED_TRACE(std::string(kernel) + " on " + text);
-      OneKernel one(problem, device, kernel, seeds[0]);
+    for (const PlanOptions& options : plans_for(problem)) {
+      SCOPED_TRACE(named(options) + " on " + text);
+      OneKernel one(problem, device, options, seeds[0]);
       one.workspace.upload();
       clock->capture([&] { one.run(clock->stream()); });
       bool grown = false;
@@ -66,7 +70,7 @@ TEST_F(CudaGraph, ReplaysEveryKernelWithGrownLengthsAndOtherInputs) {
         grown = grown || keys > least;
       }
       EXPECT_EQ(grown, problem.lengths) << "the lengths never grew: other seeds are needed";
-      replayed.insert(kernel);
+      replayed.insert(options.kernel);
     }
   }
   for (const KernelInfo& kernel : kernels()) {
@@ -78,9 +82,9 @@ TEST_F(CudaGraph, ReplaysEveryKernelWithGrownLengthsAndOtherInputs) {
 TEST_F(CudaGraph, GivesTheSameBitsInAHundredReplaysAndWithoutAGraph) {
   for (const char* text : problems) {
     const Problem problem = Problem::parse(text);
-    for (const std::string_view kernel : kernels_for(problem)) {
-      SCOPED_TRACE(std::string(kernel) + " on " + text);
-      OneKernel one(problem, device, kernel, seeds[0]);
+    for (const PlanOptions& options : plans_for(problem)) {
+      SCOPED_TRACE(named(options) + " on " + text);
+      OneKernel one(problem, device, options, seeds[0]);
       one.upload();
       one.run(clock->stream());
       find_backend(Backend::cuda).wait(device, clock->stream());

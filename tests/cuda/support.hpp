@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,24 @@ class OnCuda : public testing::Test {
     }
     return names;
   }
+  // The same, each with the config that it prefers; where it may split keys, with the first one
+  // that does and the first one that does not.
+  std::vector<PlanOptions> plans_for(const Problem& problem) const {
+    std::vector<PlanOptions> plans;
+    for (const std::string_view name : kernels_for(problem)) {
+      std::set<bool> seen;
+      for (const Config& config : find_kernel(name).configs(problem, device)) {
+        if (seen.insert(splits_keys(config)).second)
+          plans.push_back({.kernel = name, .config = config});
+      }
+    }
+    return plans;
+  }
+  static bool splits_keys(const Config& config) {
+    return std::ranges::any_of(config.values, [](const auto& value) {
+      return value.first == "splits" && value.second > 1;
+    });
+  }
 
   Device device;
 };
@@ -51,10 +71,10 @@ struct OneKernel {
   Plan plan;
   verify::Guarded workspace;
 
-  OneKernel(const Problem& problem, const Device& device, std::string_view kernel,
+  OneKernel(const Problem& problem, const Device& device, const PlanOptions& options,
             std::uint64_t seed)
       : data(problem, device, seed, verify::Fill::hostile),
-        plan(problem, device, {.kernel = kernel}),
+        plan(problem, device, options),
         workspace(device, plan.workspace_bytes(), workspace_alignment, true) {}
 
   void upload() {
