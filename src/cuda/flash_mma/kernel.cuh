@@ -51,7 +51,7 @@ struct Kernel {
   static constexpr int block_rows = config.rows(), warp_keys = config.warp_keys();
   // Byte offsets of the tiles: Q (rows, dim), and K and V (keys, dim) of each stage.
   static constexpr int row_bytes = TileLayout<Element, config.dim>::row_bytes;
-  static constexpr int keys_at = block_rows * row_bytes;
+  static constexpr int keys_at = Products::query_tiles * block_rows * row_bytes;
   static constexpr int values_at = keys_at + config.keys * row_bytes;
   static constexpr int stage_bytes = 2 * config.keys * row_bytes;
   static constexpr int tile_bytes = keys_at + config.stages * stage_bytes;
@@ -203,6 +203,10 @@ struct Kernel {
         load_keys(values, value_rows, call.v_dim, whole_v, first);
         ptx::group_copies();
       }
+    }
+    if constexpr (Products::prepares) {
+      ptx::wait_for_copies();
+      Products::prepare(queries);
     }
     RAPT_NO_UNROLL
     for (; first < work.keys.end; first += config.keys) {

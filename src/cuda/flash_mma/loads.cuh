@@ -37,6 +37,30 @@ class KeyRows {
   const Element* first_;
 };
 
+// Which 16 bytes of a tile a thread loads: a column of some rows.
+template <class Element, int columns, int threads>
+struct Accesses {
+  using Tile = TileLayout<Element, columns>;
+  static constexpr int width = gpu::elements_per_access<Element>, of_row = columns / width;
+  static constexpr int rows_at_once = threads / of_row;
+  static_assert(threads % of_row == 0);
+
+  RAPT_DEVICE static int row() { return Target::thread() / of_row; }
+  RAPT_DEVICE static int column() { return Target::thread() % of_row * width; }
+  RAPT_DEVICE static uint32_t first(uint32_t tile) {
+    return tile + row() * Tile::row_bytes + column() * Tile::size;
+  }
+};
+
+// Calls change(address) for all that the thread loads of `rows` rows.
+template <class Element, int rows, int columns, int threads, class Change>
+RAPT_DEVICE void for_each_access(uint32_t tile, Change change) {
+  using Mine = Accesses<Element, columns, threads>;
+  RAPT_NO_UNROLL
+  for (int i = 0; i < rows; i += Mine::rows_at_once)
+    change(Mine::first(tile) + i * Mine::Tile::row_bytes);
+}
+
 // Begins to load `rows` rows; zeros from element `dim` on. row_at(row) is where a row begins, null
 // for a row of zeros; `somewhere` is any address. Rows that are not read `whole`, 16 bytes at a
 // time, are there when this returns. Those that lie `in_steps` of `stride` are whole, and all
@@ -44,12 +68,12 @@ class KeyRows {
 template <class Element, int rows, int columns, int threads, class RowAt>
 RAPT_DEVICE void load_rows(uint32_t tile, gpu::Index dim, bool whole, bool in_steps,
                            gpu::Index stride, const void* somewhere, RowAt row_at) {
-  using Tile = TileLayout<Element, columns>;
-  constexpr int width = gpu::elements_per_access<Element>, of_row = columns / width;
-  constexpr int rows_at_once = threads / of_row;
-  static_assert(threads % of_row == 0 && rows % rows_at_once == 0);
-  const int row = Target::thread() / of_row, column = Target::thread() % of_row * width;
-  const uint32_t to = tile + row * Tile::row_bytes + column * Tile::size;
+  using Mine = Accesses<Element, columns, threads>;
+  using Tile = Mine::Tile;
+  constexpr int width = Mine::width, rows_at_once = Mine::rows_at_once;
+  static_assert(rows % rows_at_once == 0);
+  const int row = Mine::row(), column = Mine::column();
+  const uint32_t to = Mine::first(tile);
   if (in_steps) {
     const bool wanted = column < dim;
     const Element* from = row_at(row) + column;

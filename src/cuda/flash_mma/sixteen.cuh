@@ -13,6 +13,8 @@ struct Sixteen {
   using Tile = TileLayout<Element, config.dim>;
   using Scores = RowsOf<config, config.warp_keys()>;
   using Out = RowsOf<config, config.dim>;
+  static constexpr bool prepares = false;
+  static constexpr int query_tiles = 1;
 
   // scores = queries · keysᵀ
   RAPT_DEVICE static void score(uint32_t queries, uint32_t keys, Scores& scores) {

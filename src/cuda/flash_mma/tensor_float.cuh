@@ -6,13 +6,16 @@
 // 0: they add some terms, and f32 additions the rest. In the first product, where a score's error
 // counts as much as the score is large, small products come first or have sums of their own.
 //
+// Queries meet every tile of keys: their rests lie beside them where there is memory for it, and
+// those to be rounded are rounded in their place.
+//
 // In the second product a lane's weights, as the first left them, serve as they are: key 2 t of a
 // step of 8 stands where row t of its operand belongs, key 2 t + 1 at row t + 4. The values are
 // read in the same order, 4 bytes at a time: wider loads would leave them in registers where they
 // are of no use.
 #pragma once
 
-#include "src/cuda/flash_mma/fragments.cuh"
+#include "src/cuda/flash_mma/loads.cuh"
 
 namespace rapt::cuda::flash_mma {
 
@@ -24,6 +27,23 @@ struct TensorFloat {
   using Tile = TileLayout<float, config.dim>;
   using Scores = RowsOf<config, config.warp_keys()>;
   using Out = RowsOf<config, config.dim>;
+  // Tiles in shared memory: the queries, and their rests.
+  static constexpr bool keeps_rests = exact && config.passes == 1 && config.key_warps == 1;
+  static constexpr int query_tiles = keeps_rests ? 2 : 1;
+  static constexpr bool prepares = keeps_rests || !exact;
+
+  // A thread prepares the queries that it has loaded.
+  RAPT_DEVICE static void prepare(uint32_t queries) {
+    for_each_access<float, block_rows, config.dim, threads>(queries, [](uint32_t address) {
+      uint32_t some[4], rests[4];
+      ptx::load_shared(address, some);
+      split(some, rests);
+      if constexpr (exact)
+        ptx::store_shared(address + rests_at, rests);
+      else
+        ptx::store_shared(address, some);
+    });
+  }
 
   // scores = queries · keysᵀ
   RAPT_DEVICE static void score(uint32_t queries, uint32_t keys, Scores& scores) {
@@ -112,6 +132,9 @@ struct TensorFloat {
   }
 
  private:
+  static constexpr int block_rows = config.rows(), threads = config.warps() * 32;
+  static constexpr int rests_at = block_rows * Tile::row_bytes;  // from the queries on
+
   // Fragments of a product: rows of all row tiles, columns in tiles of 8.
   template <int tiles>
   struct Sums {
@@ -156,8 +179,12 @@ struct TensorFloat {
       uint32_t left[row_tiles][4], left_rest[row_tiles][4];
       RAPT_UNROLL
       for (int m = 0; m < row_tiles; ++m) {
-        ptx::load_matrices(queries + left_operand<Tile>(m * 16, step), left[m]);
-        split(left[m], left_rest[m]);
+        const uint32_t from = queries + left_operand<Tile>(m * 16, step);
+        ptx::load_matrices(from, left[m]);
+        if constexpr (keeps_rests)
+          ptx::load_matrices(from + rests_at, left_rest[m]);
+        else if constexpr (exact)
+          split(left[m], left_rest[m]);
       }
       RAPT_UNROLL
       for (int tile = 0; tile < key_tiles; tile += 2) {

@@ -17,6 +17,13 @@ RAPT_DEVICE uint32_t load_shared(uint32_t address) {
   return word;
 }
 
+RAPT_DEVICE void load_shared(uint32_t address, uint32_t (&words)[4]) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(address)
+               : "memory");
+}
+
 RAPT_DEVICE void store_shared(uint32_t address, const uint32_t (&words)[4]) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
                "r"(words[1]), "r"(words[2]), "r"(words[3])
