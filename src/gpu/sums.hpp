@@ -54,7 +54,7 @@ class SumsSetAside {
   }
 
  private:
-  static constexpr int width = columns % 4 == 0 ? 4 : 2;
+  static constexpr int width = columns % 4 == 0 ? 4 : columns % 2 == 0 ? 2 : 1;
   using Some = Vector<float, width>;
 
   // Each sum becomes what `made` makes of it with all that was set aside.

@@ -15,9 +15,9 @@
 // and V are both on their way.
 //
 // Row maxima are reduced by shuffles among the 4 lanes that share a row; row sums stay apart in
-// them until the end. O is set aside after every span of keys. In the end, warps that have the same
-// rows merge what they have through shared memory. A row that has several chunks of keys is
-// finished by split_kv's second kernel.
+// them until the end. Sums and O are set aside after every span of keys. In the end, warps that
+// have the same rows merge what they have through shared memory. A row that has several chunks of
+// keys is finished by split_kv's second kernel.
 #pragma once
 
 #include "src/cuda/flash_mma/loads.cuh"
@@ -59,10 +59,12 @@ struct Kernel {
   static constexpr int lanes = config.dim / gpu::split_kv_elements;
   using Merge = gpu::Slices<Target, lanes, config.key_warps, block_rows, 8>;
   static constexpr int shared_bytes = Merge::bytes > tile_bytes ? Merge::bytes : tile_bytes;
-  // Tiles between two times that the result is set aside. A tile of f32 is summed apart, and then
-  // is one addition.
-  static constexpr int span = sizeof(Element) == 4 ? gpu::span_of_sums<Element> / 2
-                                                   : gpu::span_of_sums<Element> / warp_keys;
+  // Tiles between two times that the sums of weights are set aside, and the result. A tile's
+  // weights are summed apart, and so is its part of a result of f32: they are one addition.
+  static constexpr int sums_span = gpu::span_of_sums<float> / 2;
+  static constexpr int span =
+      sizeof(Element) == 4 ? sums_span : gpu::span_of_sums<Element> / warp_keys;
+  static_assert((config.keys & (config.keys - 1)) == 0 && (span & (span - 1)) == 0);
 
   RAPT_DEVICE static void run(const Parameters& p) {
     const Block block = block_at(p, Target::block_x());
@@ -144,6 +146,10 @@ struct Kernel {
         semantics::keys_of_all(p.call.window, first_position, last_position, work.keys.end));
     return work;
   }
+  // Spans end at multiples of their keys, a power of two.
+  RAPT_DEVICE static bool ends_span(int first, int next, int tiles) {
+    return ((first ^ next) & -(tiles * config.keys)) != 0;
+  }
   RAPT_DEVICE static int row_warp() {
     return config.key_warps == 1 ? Target::wave() : Target::wave() % config.row_warps;
   }
@@ -184,17 +190,16 @@ struct Kernel {
           });
     };
 
-    float references[rows];
-    gpu::CompensatedSum sums[rows];
+    float references[rows], sums[rows][1];
     Out out = {};
+    gpu::SumsSetAside<Target, rows, 1> earlier_sums;
     gpu::SumsSetAside<Target, rows, Out::columns> earlier;
     RAPT_UNROLL
     for (int i = 0; i < rows; ++i) {
       references[i] = gpu::minus_infinity;
-      sums[i] = {0, 0};
+      sums[i][0] = 0;
     }
 
-    int left_of_span = span;
     int first = work.keys.begin;
     int stage = 0;  // of the tile, in bytes
     if (first < work.keys.end) {
@@ -247,18 +252,17 @@ struct Kernel {
         Target::block_barrier();  // the tile is used
         stage = stage_bytes - stage;
       }
-      if (--left_of_span == 0) {
-        earlier.set_aside(references, out.at);
-        left_of_span = span;
-      }
+      if (ends_span(first, next, sums_span)) earlier_sums.set_aside(references, sums);
+      if (ends_span(first, next, span)) earlier.set_aside(references, out.at);
     }
+    earlier_sums.join(references, sums);
     earlier.join(references, out.at);
     ptx::wait_for_copies();
     Target::block_barrier();  // the tiles are used
     RAPT_UNROLL
     for (int i = 0; i < rows; ++i) {
       const int row = row_warp() * warp_rows + row_of_lane(i);
-      const float sum = gpu::sum_over<Target, 4>(sums[i].total());
+      const float sum = gpu::sum_over<Target, 4>(sums[i][0]);
       if (Target::lane() % 4 == 0) Merge::put_state(key_warp(), row, {references[i], sum});
       RAPT_UNROLL
       for (int j = 0; j < Out::columns; j += 2)
@@ -315,7 +319,7 @@ struct Kernel {
 
   // Scores become weights. What was summed so far is to be multiplied by `rescale`.
   RAPT_DEVICE static void weigh(float scale, Scores& scores, float (&references)[rows],
-                                gpu::CompensatedSum (&sums)[rows], float (&rescale)[rows]) {
+                                float (&sums)[rows][1], float (&rescale)[rows]) {
     RAPT_UNROLL
     for (int i = 0; i < rows; ++i) {
       float(&row)[Scores::columns] = scores.at[i];
@@ -333,8 +337,7 @@ struct Kernel {
         row[j] = Target::exp2(row[j] * scale - base);
         sum += row[j];
       }
-      sums[i].scale(rescale[i]);
-      sums[i].add(sum);
+      sums[i][0] = sums[i][0] * rescale[i] + sum;
     }
   }
 };

@@ -4,7 +4,7 @@
 // of which it then takes all but the last 2. Of the product of two such sums the three larger
 // products are taken. Tensor cores cut off what they cannot hold, so that long sums drift towards
 // 0: they add some terms, and f32 additions the rest. In the first product, where a score's error
-// counts as much as the score is large, small products come first or have sums of their own.
+// counts as much as the score is large, small products have sums of their own.
 //
 // Queries meet every tile of keys: their rests lie beside them where there is memory for it, and
 // those to be rounded are rounded in their place.
@@ -28,7 +28,7 @@ struct TensorFloat {
   using Scores = RowsOf<config, config.warp_keys()>;
   using Out = RowsOf<config, config.dim>;
   // Tiles in shared memory: the queries, and their rests.
-  static constexpr bool keeps_rests = exact && config.passes == 1 && config.key_warps == 1;
+  static constexpr bool keeps_rests = exact && config.dim <= 64 && config.key_warps == 1;
   static constexpr int query_tiles = keeps_rests ? 2 : 1;
   static constexpr bool prepares = keeps_rests || !exact;
 
@@ -47,35 +47,20 @@ struct TensorFloat {
 
   // scores = queries · keysᵀ
   RAPT_DEVICE static void score(uint32_t queries, uint32_t keys, Scores& scores) {
-    scores = {};
-    if constexpr (config.passes == 1) {
-      constexpr int chunk = exact && config.dim > 32 ? 16 : config.dim;  // dims
-      Sums<key_tiles> small = {};
-      RAPT_UNROLL
-      for (int first = 0; first < config.dim; first += chunk) {
-        Sums<key_tiles> large = {};
-        add_products<chunk, true, true>(queries + first * 4, keys + first * 4, small, large);
-        for_each(scores, [&](float& score, int m, int n, int i) {
-          score = first == 0 ? large.at[m][n][i] : score + large.at[m][n][i];
-        });
-      }
-      if constexpr (exact)
-        for_each(scores, [&](float& score, int m, int n, int i) { score += small.at[m][n][i]; });
-    } else {
+    constexpr int at_once = config.sum_depth < 64 ? config.sum_depth : 64;
+    Sums<key_tiles> small = {};
+    RAPT_UNROLL
+    for (int first = 0; first < config.dim; first += config.sum_depth) {
+      Sums<key_tiles> large = {};
       RAPT_NO_UNROLL
-      for (int first = 0; first < config.dim; first += 128) {
-        Sums<key_tiles> sums = {};
-        RAPT_NO_UNROLL
-        for (int dim = first; exact && dim < first + 128; dim += 64)
-          add_products<64, true, false>(queries + dim * 4, keys + dim * 4, sums, sums);
-        RAPT_NO_UNROLL
-        for (int dim = first; dim < first + 128; dim += 64)
-          add_products<64, false, true>(queries + dim * 4, keys + dim * 4, sums, sums);
-        for_each(scores, [&](float& score, int m, int n, int i) {
-          score = first == 0 ? sums.at[m][n][i] : score + sums.at[m][n][i];
-        });
-      }
+      for (int dim = first; dim < first + config.sum_depth; dim += at_once)
+        add_products<at_once>(queries + dim * 4, keys + dim * 4, small, large);
+      for_each(scores, [&](float& score, int m, int n, int i) {
+        score = first == 0 ? large.at[m][n][i] : score + large.at[m][n][i];
+      });
     }
+    if constexpr (exact)
+      for_each(scores, [&](float& score, int m, int n, int i) { score += small.at[m][n][i]; });
   }
 
   // out = out · rescale + weights · values
@@ -170,8 +155,8 @@ struct TensorFloat {
     }
   }
 
-  // Small or large products of queries and keys over `depth` dims, or both.
-  template <int depth, bool take_small, bool take_large>
+  // Small and large products of queries and keys over `depth` dims.
+  template <int depth>
   RAPT_DEVICE static void add_products(uint32_t queries, uint32_t keys, Sums<key_tiles>& small,
                                        Sums<key_tiles>& large) {
     RAPT_UNROLL
@@ -191,9 +176,9 @@ struct TensorFloat {
         uint32_t right[4], right_rest[4];
         ptx::load_matrices(keys + right_operand<Tile>(tile * 8, step), right);
         split(right, right_rest);
-        if constexpr (exact && take_small) multiply(left, right_rest, tile, small);
-        if constexpr (take_large) multiply(left, right, tile, large);
-        if constexpr (exact && take_small) multiply(left_rest, right, tile, small);
+        if constexpr (exact) multiply(left, right_rest, tile, small);
+        multiply(left, right, tile, large);
+        if constexpr (exact) multiply(left_rest, right, tile, small);
       }
     }
   }

@@ -19,10 +19,9 @@ struct TileConfig {
   int keys;       // of a tile; a multiple of 16 for each of the key warps
   int stages;     // 1: keys and values are loaded in turns; 2: both, a tile ahead
   int blocks;     // that share a multiprocessor
-  // For f32, to have registers enough. First product: small and large products in one pass over the
-  // dims, with sums of their own, or in two. Second product: keys and dims whose sums are made at
-  // once.
-  int passes, sum_keys, sum_dims;
+  // For f32. First product: dims over which the tensor core sums. Second product: keys and dims
+  // whose sums are made at once, to have registers enough.
+  int sum_depth, sum_keys, sum_dims;
   // Whether scores may be more than scaled dot products.
   bool scoring;
 
@@ -39,10 +38,11 @@ constexpr TileConfig many_rows(Products products, int dim, bool scoring) {
     if (dim <= 128) return {products, 128, 4, 1, 2, 32, 1, 2, 0, 0, 0, scoring};
     return {products, 256, 4, 1, 1, 32, 1, 2, 0, 0, 0, scoring};
   }
-  if (dim <= 32) return {products, 32, 4, 1, 2, 32, 1, 3, 1, 32, 32, scoring};
-  if (dim <= 64) return {products, 64, 4, 1, 2, 32, 1, 2, 1, 32, 32, scoring};
-  if (dim <= 128) return {products, 128, 4, 1, 2, 32, 1, 2, 2, 16, 16, scoring};
-  return {products, 256, 4, 1, 1, 16, 1, 2, 2, 16, 16, scoring};
+  const int depth = products == Products::tf32 ? 64 : 16;
+  if (dim <= 32) return {products, 32, 4, 1, 2, 32, 1, 3, 32, 32, 32, scoring};
+  if (dim <= 64) return {products, 64, 4, 1, 2, 32, 1, 2, depth, 32, 32, scoring};
+  if (dim <= 128) return {products, 128, 4, 1, 2, 32, 1, 2, 128, 16, 16, scoring};
+  return {products, 256, 4, 1, 1, 16, 1, 2, 128, 16, 16, scoring};
 }
 
 // Few rows, whose time is that of reading keys and values: all warps have the same rows. Head dims
@@ -53,8 +53,8 @@ constexpr TileConfig few_rows(Products products, int dim) {
     if (dim <= 128) return {products, 128, 1, 4, 1, 64, 1, 4, 0, 0, 0, true};
     return {products, 256, 1, 4, 1, 64, 1, 2, 0, 0, 0, true};
   }
-  if (dim <= 64) return {products, 64, 1, 4, 1, 64, 1, 4, 1, 16, 32, true};
-  return {products, 128, 1, 4, 1, 64, 1, 2, 1, 16, 32, true};
+  if (dim <= 64) return {products, 64, 1, 4, 1, 64, 1, 4, 16, 16, 32, true};
+  return {products, 128, 1, 4, 1, 64, 1, 2, 16, 16, 32, true};
 }
 constexpr int most_dim_of_few(Products products) {
   return products == Products::sixteen ? 256 : 128;
@@ -68,8 +68,8 @@ constexpr TileConfig some_rows(Products products, int dim) {
     if (dim <= 64) return {products, 64, 2, 2, 2, 64, 2, 3, 0, 0, 0, true};
     return {products, 128, 2, 2, 2, 64, 2, 2, 0, 0, 0, true};
   }
-  if (dim <= 64) return {products, 64, 2, 2, 2, 64, 2, 2, 1, 32, 32, true};
-  return {products, 128, 2, 2, 2, 32, 1, 2, 2, 16, 16, true};
+  if (dim <= 64) return {products, 64, 2, 2, 2, 64, 2, 2, 16, 32, 32, true};
+  return {products, 128, 2, 2, 2, 32, 1, 2, 128, 16, 16, true};
 }
 
 }  // namespace rapt::cuda::flash_mma
