@@ -53,14 +53,15 @@ ScoreMatrix make_matrix(const MatrixShape& shape, const Task& task, const Argume
   const bool whole = aligned && p.qk_dim % width == 0 && p.v_dim % width == 0;
   const bool even = !p.varlen && !p.lengths && !p.paged() && shape.chunk >= p.kv_len;
   std::byte* workspace = launch.workspace.data();
+  const semantics::Call call = make_call(p, arguments);
   return {
-      .call = make_call(p, arguments),
+      .call = call,
       .dtype = p.dtype,
       .aligned = aligned,
       .plain = whole && even && !has_scoring(p),
       .heads = divisor(p.heads),
       .group = divisor(p.heads / p.kv_heads),
-      .q_len = divisor(std::max<Index>(p.q_len, 1)),
+      .q_len = divisor(std::max<Index>(call.q_len, 1)),
       .rows = shape.rows,
       .first_key = 0,
       .chunk = shape.chunk,

@@ -37,10 +37,15 @@ class Reference {
 
   Expected expected(const Row& row);
   double largest_on_the_way(const Row& row, const std::vector<double>& scores) const;
+  double largest_before_cancelling() const;
   void measure_plain(const Expected& expected);
-  std::string compare_lse(const Expected& expected, const std::vector<std::byte>& memory) const;
-  double f32_bound() const;  // what f32 arithmetic (TF32 products if allowed) may do to a score
-  double bound() const;
+  Comparison compare(double largest, const std::vector<std::byte>& out,
+                     const std::vector<std::byte>& lse) const;
+  std::string compare_lse(const Expected& expected, const std::vector<std::byte>& memory,
+                          double bound) const;
+  // What f32 arithmetic (TF32 products if allowed) may do to a score, for the largest one.
+  double f32_bound(double largest) const;
+  double bound(double largest) const;
 
   const Data& data_;
   semantics::Call call_;

@@ -44,5 +44,11 @@ TEST(EmulatorConformance, EveryKernelIsRightAcrossItsBlocksTilesAndChunks) {
   }
 }
 
+TEST(EmulatorConformance, PackedSequencesMayHaveABoundBeyondTheRowsThereAre) {
+  const Problem problem = Problem::parse("b2 h2 q50 kv15 d5 f16 varlen30 lse");
+  for (const std::uint64_t seed : {1, 2, 3})
+    expect_every_kernel_keeps_its_promise(problem, emulators().front(), seed);
+}
+
 }  // namespace
 }  // namespace rapt::test
