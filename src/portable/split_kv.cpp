@@ -61,7 +61,7 @@ Estimate estimate_with(const Problem& p, const Device& device, Index splits) {
   const Estimate work = estimate_from(
       2.0 * double(chunk * dims * cut.rows), 0.4 * share * device.nominal.f32_flops,
       double(chunk * dims * size_in_bytes(p.dtype)) / double(std::max<Index>(cut.tiles, 1)),
-      0.9 * share * device.nominal.read_bandwidth, 0);
+      0.88 * share * device.nominal.read_bandwidth, 0);
   const auto wave = [&](Index blocks) {
     if (blocks == 0) return 0.0;
     return block_seconds + std::max(double(rounds) * round_seconds, double(blocks) * work.seconds);

@@ -68,9 +68,11 @@ void Data::allocate(const Device& device, std::uint64_t seed, Fill fill) {
   };
   const auto add_score = [&](const char* name, const ScoreTensor& tensor) {
     if (!tensor.present()) return;
+    // No problem says how they are aligned: as its other tensors, or as little as they may be.
+    const bool aligned = fill == Fill::typical || seed / 2 % 2 == 0;
     const std::int64_t element = size_in_bytes(tensor.dtype);
     add(name, tensor.dtype, score_shape(p, tensor), tensor.stride, tensor.varies[3] ? 1 : 0,
-        element);
+        aligned ? std::max(p.alignment, element) : element);
   };
   const std::int64_t unused_pages = 3;
   const std::int64_t pages = p.batch * pages_of_sequence(p) + unused_pages;

@@ -134,6 +134,11 @@ class Consumer {
     first_tile_ = uniform(next.first_tile);
     whole_begin_ = uniform(next.of[group_].whole_begin);
     whole_end_ = uniform(next.of[group_].whole_end);
+    if constexpr (config.scoring) {
+      RAPT_UNROLL
+      for (int half = 0; half < 2; ++half)
+        exists_[half] = row_place(p_, next, group_, row() + 8 * half).exists;
+    }
     return true;
   }
 
@@ -219,10 +224,9 @@ class Consumer {
       float share = 0;
       if (p_.call.softcap > 0) {
         hide(scores, 0);  // how scores are capped is not for those to decide that nobody sees
-        share = share_of_cap(p_, assignment(0), group_, row(), scores);
+        share = share_of_cap(p_, exists_, scores);
       }
-      const bool by_polynomial =
-          only_capped(p_.call) && Capped<3>(p_).keeps_minus_infinity() && all_fit<3>(share);
+      const bool by_polynomial = p_.only_capped && all_fit<3>(share);
       if (!by_polynomial) {
         scale_scores(p_, share, scores);
         if (p_.bias_loaded) add_biases(scores);
@@ -330,6 +334,7 @@ class Consumer {
   int passed_over_ = 0;                  // tiles, 0 or 1, before the work's first step
   int biases_ = 0;                       // tiles of them, used so far
   int whole_begin_ = 0, whole_end_ = 0;  // tiles that all of the warpgroup's rows see whole
+  bool exists_[2] = {};                  // whether the thread's rows are those of a query
 };
 
 }  // namespace rapt::cuda::flash_wgmma

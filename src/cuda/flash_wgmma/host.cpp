@@ -192,6 +192,13 @@ CUtensorMap map_of_bias(const semantics::Call& call, DType dtype, bool loaded) {
   });
 }
 
+// Whether scores are dot products that only pass through a soft cap, and not so wide a one that the
+// last of three terms vanishes: −∞ must stay what it is.
+bool is_only_capped(const Problem& p) {
+  const bool other = p.bias.present() || p.mask.present() || p.alibi;
+  return p.softcap > 0 && !other && std::pow(p.scale / p.softcap, 4.0f) * p.scale > 1e-30f;
+}
+
 // Axes that are stepped along must have a stride that the copy engine takes.
 bool has_unmapped_stride(const Problem::Strides& stride, Index outer, Index rows, Index heads) {
   if (outer == 0 || rows == 0 || heads == 0) return false;
@@ -263,7 +270,7 @@ Estimate estimate(const Task& task) {
   const double rounds =
       is_uneven(p) ? std::max(1.0, expected / blocks) : std::ceil(works.count() / blocks);
   const double seconds = rounds * (slowdown * steps * step_flops / rate + between_works);
-  const double bandwidth = (small_pages ? 0.7 : 0.85) * task.device.nominal.read_bandwidth;
+  const double bandwidth = (small_pages ? 0.82 : 0.85) * task.device.nominal.read_bandwidth;
   return estimate_from(seconds, 1, p.bytes(), bandwidth, (counts(p) ? 2 : 1) * gpu::launch_seconds);
 }
 
@@ -291,6 +298,8 @@ void run(const Task& task, const Arguments& arguments, const Launch& launch_argu
         .call = call,
         .schedule = schedule,
         .scale = call.scale * gpu::log2_e,
+        .share_of_cap = p.softcap > 0 ? p.scale / p.softcap : 0,
+        .only_capped = is_only_capped(p),
         .counter = counter,
         .dtype = p.dtype,
         .bias_loaded = bias_loaded,

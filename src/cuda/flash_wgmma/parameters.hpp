@@ -29,7 +29,9 @@ struct Schedule {
 struct Parameters {
   semantics::Call call;
   Schedule schedule;
-  float scale;  // from dot products to exponents of 2
+  float scale;         // from dot products to exponents of 2
+  float share_of_cap;  // that a dot product of 1 is, where there is a soft cap
+  bool only_capped;    // dot products only pass through it, and three terms can do for it
   int*
       counter;  // 0 before the launch: works begun by blocks that came to ask. Null: works are even
   DType dtype;

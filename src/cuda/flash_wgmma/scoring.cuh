@@ -21,10 +21,9 @@ struct Capped {
   RAPT_DEVICE explicit Capped(const Parameters& p) {
     constexpr float three[] = {0.9999996f, -0.33321908f, 0.12841613f};
     constexpr float five[] = {0.9999997f, -0.33330213f, 0.13281113f, -0.050836236f, 0.01377371f};
-    const float to_argument = p.call.scale / p.call.softcap;
     float power = p.scale;
     RAPT_UNROLL
-    for (int k = 0; k < terms; ++k, power *= to_argument * to_argument)
+    for (int k = 0; k < terms; ++k, power *= p.share_of_cap * p.share_of_cap)
       factors[k] = (terms == 3 ? three[k % 3] : five[k]) * power;
   }
   RAPT_DEVICE float exponent(float dot, float minus) const {
@@ -34,14 +33,12 @@ struct Capped {
     for (int k = terms - 2; k >= 0; --k) factor = fmaf(factor, square, factors[k]);
     return fmaf(dot, factor, -minus);
   }
-  // Not so if the last factor vanishes beside the others.
-  RAPT_DEVICE bool keeps_minus_infinity() const { return factors[terms - 1] > 0; }
 };
 
-// The largest score before the cap of the thread's two rows, as far as they exist, whatever its
-// sign, as a share of the cap.
+// The largest score before the cap of those of the thread's two rows that exist, whatever its sign,
+// as a share of the cap.
 template <int n>
-RAPT_DEVICE float share_of_cap(const Parameters& p, const Assignment& work, int group, int row,
+RAPT_DEVICE float share_of_cap(const Parameters& p, const bool (&exists)[2],
                                const float (&scores)[n][4]) {
   float largest = 0;
   RAPT_UNROLL
@@ -52,20 +49,15 @@ RAPT_DEVICE float share_of_cap(const Parameters& p, const Assignment& work, int 
       RAPT_UNROLL
       for (int i = 0; i < 2; ++i) of_row = fmaxf(of_row, fabsf(scores[j][2 * half + i]));
     }
-    if (row_place(p, work, group, row + 8 * half).exists) largest = fmaxf(largest, of_row);
+    if (exists[half]) largest = fmaxf(largest, of_row);
   }
   // Far from where squares are no longer finite.
   if (largest > 1e18f) return INFINITY;
-  return largest * (p.call.scale / p.call.softcap);
+  return largest * p.share_of_cap;
 }
 template <int terms>
 RAPT_DEVICE bool all_fit(float share) {
   return __all_sync(Target::all_lanes, share < Capped<terms>::share);
-}
-
-// Whether dot products only pass through a cap on their way to exponents.
-RAPT_DEVICE bool only_capped(const semantics::Call& call) {
-  return call.softcap > 0 && !call.bias && !call.alibi && !call.mask;
 }
 
 // Dot products become exponents.
@@ -80,7 +72,7 @@ RAPT_DEVICE void cap_scores(const Parameters& p, float share, float (&scores)[n]
     }
     return;
   }
-  const float to_power = 2 * gpu::log2_e * p.call.scale / p.call.softcap;
+  const float to_power = 2 * gpu::log2_e * p.share_of_cap;
   RAPT_UNROLL
   for (int j = 0; j < n; ++j) {
     RAPT_UNROLL
