@@ -14,8 +14,8 @@ Parts, all unless some are named:
     limits     `rapt devices --measure`
     tiny_kv wide scaling ladder decode prefill types features
                `rapt bench` on that suite; of the last three only the kernel that rapt chooses
-    peers      PyTorch on the problems of the suites that ran, features left out, or on its own
-               list
+    peers      rapt and PyTorch in turns on the problems of the suites that ran, features left
+               out, or on its own list
 
 A part that needs what is not there (compute-sanitizer, the tests, PyTorch) is skipped and says so.
 Exit code 0, 1 if a part failed, 2 if none could be started.
@@ -187,10 +187,10 @@ class Check:
             raise Skipped("this Python has no PyTorch")
         path = self.folder / "peers.json"
         command = [sys.executable, ROOT / "bench/peers/gpu_peers.py", "--json", path]
-        command += ["--device", self.options.device]
+        command += ["--device", self.options.device, "--rapt", self.options.rapt]
+        command += ["--seconds", f"{self.options.seconds:g}"]
         raced = [part for part in SUITES if part in self.reports and part != "features"]
-        beside = [self.folder / f"{part}.json" for part in raced]
-        command += ["--beside", *beside] if beside else ["--rapt", self.options.rapt]
+        command += [SUITES[part][0] for part in raced]
         self.run(command, good=(SUCCESS, FAILED_CHECK))
         self.reports["peers"] = json.loads(path.read_text())
         return {}

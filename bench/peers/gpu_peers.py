@@ -1,10 +1,9 @@
 """PyTorch's GPU attention beside `rapt bench`, on the same problems in one call.
 
     python3 bench/peers/gpu_peers.py [SUITE|PROBLEM...] [--device cuda:0] [--json FILE]
-    python3 bench/peers/gpu_peers.py --beside REPORT.json...    rapt's times are those of a
-                                                                `rapt bench --json` just before
 
-A line for each side: events around one run with a cold cache; for short runs also one of many in a
+Problem by problem, rapt first and the peers right after it: a chip that is hot lowers its clock, and
+what is timed minutes apart cannot be compared. A line for each side: events around one run with a cold cache; for short runs also one of many in a
 row, replayed from a graph and launched one by one. rapt runs the kernel it chooses; the peer to
 beat is marked *. The speedups are rapt's over the peer in these three.
 """
@@ -42,9 +41,6 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
         default=ROOT / "build/release/cli/rapt",
         help="the program; default: build/release/cli/rapt",
     )
-    parser.add_argument(
-        "--beside", type=pathlib.Path, nargs="+", metavar="FILE", help="reports of rapt bench"
-    )
     parser.add_argument("--device", default="cuda:0", help="default: cuda:0")
     parser.add_argument(
         "--seconds", type=duration, default=0.1, help="for each side; default: 0.1"
@@ -60,15 +56,14 @@ def command_of(options: argparse.Namespace) -> str:
     return shlex.join([*line, "--seconds", f"{options.seconds:g}"])
 
 
-def rapt_report(options: argparse.Namespace) -> dict:
-    """rapt's side: a row for each problem, of the kernel it chooses."""
-    if options.beside:
-        reports = [json.loads(path.read_text()) for path in options.beside]
-    else:
-        rapt = RaptProgram(options.rapt, "--device", options.device)
-        reports = [rapt.bench_chosen(options.problems, options.seconds)]
-    rows = {row["problem"]: row for report in reports for row in report["rows"] if row["chosen"]}
-    return reports[0] | {"rows": list(rows.values())}
+def problems_of(names: list[str]) -> list[str]:
+    """Each problem once; a suite's are in its file."""
+    found: dict[str, None] = {}
+    for name in names:
+        suite = ROOT / "bench/suites" / f"{name}.txt"
+        lines = suite.read_text().splitlines() if suite.is_file() else [name]
+        found |= dict.fromkeys(line for line in lines if line and not line.startswith("#"))
+    return list(found)
 
 
 @dataclasses.dataclass
@@ -145,23 +140,28 @@ def measure(options: argparse.Namespace, make_peers) -> int:
     if options.json and not options.json.resolve().parent.is_dir():
         raise Refusal(f"cannot write '{options.json}': its folder does not exist")
     peers = make_peers(options.device)
-    report = rapt_report(options)
+    rapt = RaptProgram(options.rapt, "--device", options.device)
     now = datetime.datetime.now(datetime.timezone.utc)
     provenance = {"date": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "command": command_of(options)}
-    print(table_header(report))
     rows: list[dict] = []
-    for rapt_row in report["rows"]:
+    for text in problems_of(options.problems):
         try:
-            problem = parse(rapt_row["problem"])
+            problem = parse(text)
         except Refusal as refusal:
-            print(f"{rapt_row['problem']}\n  {refusal}")
+            print(f"{text}\n  {refusal}")
             continue
-        rows += [rapt_row, *compare(problem, rapt_row, peers, options.seconds)]
-        of_problem = [row for row in rows if row["problem"] == rapt_row["problem"]]
+        report = rapt.bench_chosen(text, options.seconds)
+        if not rows:
+            print(table_header(report))
+        (rapt_row,) = report["rows"]
+        of_problem = [rapt_row, *compare(problem, rapt_row, peers, options.seconds)]
+        rows += of_problem
         print("\n".join([rapt_row["problem"], *map(table_line, of_problem)]), flush=True)
         if options.json:  # after every problem: a run that is cut short keeps what it has
             text = json.dumps(report | provenance | {"rows": rows}, indent=1, ensure_ascii=False)
             options.json.write_text(text + "\n")
+    if not rows:
+        raise Refusal("none of these is a problem that peers can be timed on, or a suite")
     return FAILED_CHECK if any(row["status"].startswith("wrong") for row in rows) else SUCCESS
 
 

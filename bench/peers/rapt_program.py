@@ -26,9 +26,9 @@ class RaptProgram:
         """The report of one kernel on one problem: a single row."""
         return self._bench(problem, "--kernel", kernel, "--seconds", f"{seconds:g}")
 
-    def bench_chosen(self, problems: list[str], seconds: float) -> dict:
-        """The report of the kernels it chooses on problems and suites of them."""
-        return self._bench(*problems, "--chosen", "--seconds", f"{seconds:g}")
+    def bench_chosen(self, problem: str, seconds: float) -> dict:
+        """The same for the kernel it chooses."""
+        return self._bench(problem, "--chosen", "--seconds", f"{seconds:g}")
 
     def _bench(self, *arguments) -> dict:
         with tempfile.TemporaryDirectory() as folder:

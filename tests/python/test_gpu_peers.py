@@ -58,13 +58,6 @@ def compare(peers, rapt_row=SHORT):
     return gpu_peers.compare(parse(rapt_row["problem"]), rapt_row, peers, 1e-4)
 
 
-def report_file(folder, name, rows):
-    path = folder / f"{name}.json"
-    report = {"schema": 1, "rapt": "1", "date": "d", "command": "c", "devices": [{"name": "Chip"}]}
-    path.write_text(json.dumps(report | {"rows": rows}))
-    return path
-
-
 def test_speedups_are_taken_for_each_way_of_timing():
     (row,) = compare(ScriptedPeers({"steady": (40e-6, 30e-6, 60e-6)}))
     assert (row["ratio"], row["replay_ratio"], row["launch_ratio"]) == pytest.approx((2, 3, 4))
@@ -103,33 +96,21 @@ def test_a_peer_that_cannot_win_is_timed_three_times_only():
     assert fast["samples"] == 10  # of 1e-4 s
 
 
-def test_problems_come_from_the_reports_that_rapt_left(tmp_path, capsys):
-    other = {"problem": "b2 h1 s4 d2 f32"}
-    loser = {"kernel": "cpu.slower", "chosen": False}
-    first = report_file(tmp_path, "first", [SHORT, SHORT | loser])
-    second = report_file(tmp_path, "second", [SHORT | other, SHORT | {"problem": "s4 d2 page16"}])
-    peers = ScriptedPeers({"steady": (40e-6, 30e-6, 60e-6)})
-    path = tmp_path / "rows.json"
-    arguments = ["--beside", first, second, "--device", "cuda:3", "--json", path]
-    assert gpu_peers.main(list(map(str, arguments)), peers) == gpu_peers.SUCCESS
-    assert peers.device == "cuda:3"
-    rows = json.loads(path.read_text())["rows"]
-    named = [(row["problem"], row.get("kernel") or row["peer"]) for row in rows]
-    assert named == [
-        (SHORT["problem"], "cpu.scripted"), (SHORT["problem"], "steady"),
-        (other["problem"], "cpu.scripted"), (other["problem"], "steady"),
-    ]  # fmt: skip
-    table = capsys.readouterr().out
-    assert "cannot compare 'page16'" in table
-    assert "2.00 ×, 3.00 ×, 4.00 ×" in table
+def test_a_suite_stands_for_its_problems_and_none_comes_twice():
+    wide = gpu_peers.problems_of(["wide"])
+    assert "b1 h4 s16 d512 f32" in wide and not any(line.startswith("#") for line in wide)
+    assert gpu_peers.problems_of([*SMALL, "wide", SMALL[0]]) == [*SMALL, *wide]
 
 
-def test_without_reports_rapt_runs_the_kernels_it_chooses(program, tmp_path, monkeypatch):
+def test_rapt_runs_the_kernel_it_chooses_before_the_peers(program, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = tmp_path / "rows.json"
     options = ["--rapt", program, "--device", "cpu", "--seconds", "0", "--json", path]
     peers = ScriptedPeers({"steady": (1e-3, 0, 0)})
-    assert gpu_peers.main([*SMALL, *map(str, options)], peers) == gpu_peers.SUCCESS
+    problems = [*SMALL, "s4 d2 page16"]
+    assert gpu_peers.main([*problems, *map(str, options)], peers) == gpu_peers.SUCCESS
+    assert peers.device == "cpu"
+    assert "cannot compare 'page16'" in capsys.readouterr().out
     report = json.loads(path.read_text())
     assert list(report) == ["schema", "rapt", "date", "command", "devices", "rows"]
     assert [row["problem"] for row in report["rows"]] == [text for text in SMALL for _ in range(2)]
@@ -137,6 +118,12 @@ def test_without_reports_rapt_runs_the_kernels_it_chooses(program, tmp_path, mon
     ratios = ["ratio", "ratios", "replay_ratio", "launch_ratio"]
     assert list(peer) == ["peer" if name == "kernel" else name for name in own] + ratios
     assert peer["flops"] == own["flops"] and peer["bytes"] == own["bytes"]
+
+
+def test_a_suite_that_does_not_exist_is_wrong_input(capsys, program):
+    arguments = ["wdie", "--rapt", str(program), "--device", "cpu"]
+    assert gpu_peers.main(arguments, ScriptedPeers({})) == gpu_peers.WRONG_INPUT
+    assert "wdie" in capsys.readouterr().out
 
 
 def sentence_of(capsys, arguments, make_peers):
