@@ -17,8 +17,8 @@ struct Work {
   int head, first;
 };
 
-// The first slot of a sequence. Each has one more than its queries fill at least, so that none
-// needs to know the sizes of those before it.
+// The first slot of a sequence. Each has at least one more than its queries fill, so that where it
+// begins does not depend on how the queries before it are shared out.
 RAPT_DEVICE int first_slot(const Parameters& p, int sequence, int queries) {
   return sequence == 0 ? 0 : p.call.q_starts[sequence] / queries + sequence;
 }
