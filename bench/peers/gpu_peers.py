@@ -2,10 +2,11 @@
 
     python3 bench/peers/gpu_peers.py [SUITE|PROBLEM...] [--device cuda:0] [--json FILE]
 
-Problem by problem, rapt first and the peers right after it: a chip that is hot lowers its clock, and
-what is timed minutes apart cannot be compared. A line for each side: events around one run with a cold cache; for short runs also one of many in a
-row, replayed from a graph and launched one by one. rapt runs the kernel it chooses; the peer to
-beat is marked *. The speedups are rapt's over the peer in these three.
+Problem by problem, rapt first and the peers right after it: a chip that is hot lowers its clock,
+and what is timed minutes apart cannot be compared. A line for each side: events around one run with
+a cold cache; for short runs also one of many in a row, replayed from a graph and launched one by
+one. rapt runs the kernel it chooses; the peer to beat is marked *. The speedups are rapt's over the
+peer in these three.
 """
 
 from __future__ import annotations
@@ -158,8 +159,8 @@ def measure(options: argparse.Namespace, make_peers) -> int:
         rows += of_problem
         print("\n".join([rapt_row["problem"], *map(table_line, of_problem)]), flush=True)
         if options.json:  # after every problem: a run that is cut short keeps what it has
-            text = json.dumps(report | provenance | {"rows": rows}, indent=1, ensure_ascii=False)
-            options.json.write_text(text + "\n")
+            written = report | provenance | {"rows": rows}
+            options.json.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n")
     if not rows:
         raise Refusal("none of these is a problem that peers can be timed on, or a suite")
     return FAILED_CHECK if any(row["status"].startswith("wrong") for row in rows) else SUCCESS

@@ -1,4 +1,5 @@
-// cuda.flash_wgmma where there may be no GPU: what it takes, what it refuses, what it estimates.
+// cuda.flash_wgmma where there may be no GPU: what it takes, what it refuses, what it estimates;
+// and where there is one, problems that random ones seldom are.
 #include "tests/cuda/support.hpp"
 
 namespace rapt::test {

@@ -11,8 +11,8 @@
 //     wait for V; begin to load next K;  P = 2^(S − reference), in the registers of S
 //                                        O = O · 2^(old reference − reference) + P V
 //
-// Where two warps have the same rows, they are done with a tile too soon for that: there the next K
-// and V are both on their way.
+// Where two warps have the same rows, they are done with a tile too soon for that: there, if shared
+// memory has room for it, the next K and V are both on their way.
 //
 // Row maxima are reduced by shuffles among the 4 lanes that share a row; row sums stay apart in
 // them until the end. Sums and O are set aside after every span of keys. In the end, warps that

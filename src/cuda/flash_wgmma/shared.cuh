@@ -65,8 +65,8 @@ struct Shared {
   alignas(1024) unsigned char biases[config.warpgroups]
                                     [config.scoring ? tile_bytes(warpgroup_rows, config.keys) : 1];
   Assignment assignments[assignment_slots];
-  int sums_aside[config.warpgroups *
-                 4];               // by each warp that computes: 1 if it has some of the work
+  // By each warp that computes: 1 if it has some of the work.
+  int sums_aside[config.warpgroups * 4];
   ptx::Barrier assignment_wanted;  // one phase for each work
   ptx::Barrier assignment_there[assignment_slots];
   // A tile is full when it has come, and free when every computing warp is done with it.

@@ -69,6 +69,7 @@ RAPT_DEVICE Rows empty_rows() { return {{nothing_seen, nothing_seen}, {0, 0}}; }
 
 // Sums of the tiles before those, with what rounding takes from them, and what they refer to. What
 // a row has here depends on its own references alone, not on when those of its neighbours move.
+// (gpu::SumsSetAside knows in a register whether it has any, and the loop has none to spare.)
 class SumsAside {
  public:
   RAPT_DEVICE void take(Rows& rows, bool first_time) {
