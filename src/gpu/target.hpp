@@ -44,6 +44,8 @@
 // A Launcher of each backend has the type Target, and launch<Kernel>(Grid, Parameters, Where).
 #pragma once
 
+#include <math.h>
+
 #include "src/semantics/element.hpp"
 #include "src/semantics/portable.hpp"
 
@@ -87,8 +89,7 @@ template <class Target, int lanes>
 RAPT_DEVICE float largest_over(float value) {
   RAPT_UNROLL
   for (int mask = lanes / 2; mask > 0; mask /= 2) {
-    const float other = Target::shuffle_xor(value, mask);
-    value = other > value ? other : value;
+    value = fmaxf(value, Target::shuffle_xor(value, mask));
   }
   return value;
 }

@@ -28,7 +28,7 @@ class Consumer {
 
     Scores scores;
     Weights weights;
-    Output out;
+    Output out = {};
     OutputAside<config.v_dim / 8> output_aside;
     SumsAside sums_aside;
     float factor[2], moved_by[2];
@@ -39,17 +39,27 @@ class Consumer {
     ptx::wait<0>();
     ptx::changed(scores);
     free_keys();
-    softmax(scores, rows, moved_by);
+    begin_softmax(scores, rows, moved_by);
+    finish_softmax(scores, rows);
     pack(scores, weights);
     free_values_passed_over();
 
-    bool begun = false;  // O holds something of the work
     for (;;) {
       // S is of this step, P and then O of the one before, which may have ended its work.
-      const bool ended = tile_ == first_tile_;
+      bool ended = false;
       ++step_;
-      int value_step = step_ - 1;
-      if (ended) {
+      const int value_step = step_ - 1;
+      if (tile_ != pause_) {
+        --tile_;
+      } else if (tile_ != first_tile_) {
+        if (ends_span<tiles_of_output_span>() && tile_ != started_at(assignment(0)))
+          output_aside.take(out, !has_output_aside(assignment(0), tile_));
+        sums_aside.take(rows, !has_sums_aside());
+        note_sums_aside(true);
+        --tile_;
+        set_pause();
+      } else {
+        ended = true;
         if (has_sums_aside()) {
           sums_aside.join(rows);
           note_sums_aside(false);
@@ -58,23 +68,17 @@ class Consumer {
         if (!begin_work()) break;
         rows = empty_rows();
         pass_over();
-      } else {
-        --tile_;
-        if (ends_span<tiles_of_span>()) {
-          sums_aside.take(rows, !has_sums_aside());
-          note_sums_aside(true);
-        }
       }
       wait_for_keys();
       if (config.turns) take_turn();
       issue_scores(scores);
       wait_for_values(value_step);
-      issue_output(weights, value_step, out, begun);
+      issue_output(weights, value_step, out);
       if (config.turns) pass_turn();
       ptx::wait<1>();
       ptx::changed(scores);
       free_keys();
-      const bool moved = softmax(scores, rows, moved_by);
+      const bool moved = begin_softmax(scores, rows, moved_by);
       ptx::changed(scores);
       // Both ways begin with the same wait, but it must not come before the branch: ptxas lets
       // waits climb to the top of their block, and softmax would come after P V.
@@ -83,20 +87,19 @@ class Consumer {
         free_values_passed_over();
         if (has_output_aside(assignment(1))) output_aside.join(out);
         store_output<Element>(p_, assignment(1), group_, row(), out, factor);
+        clear(out);
       } else {
         wait_for_output(value_step, out);
-        if (moved || ends_span<tiles_of_output_span>()) {
+        if (moved) {
           rescale(out, moved_by);
-          const bool any = has_output_aside(assignment(0), tile_ + 1);
-          if (any) output_aside.scale(moved_by);
-          if (ends_span<tiles_of_output_span>()) output_aside.take(out, !any);
+          if (has_output_aside(assignment(0), tile_)) output_aside.scale(moved_by);
         }
       }
-      begun = !ended;
+      finish_softmax(scores, rows);
       pack(scores, weights);
     }
     wait_for_values(step_ - 1);
-    issue_output(weights, step_ - 1, out, begun);
+    issue_output(weights, step_ - 1, out);
     wait_for_output(step_ - 1, out);
     if (has_output_aside(assignment(1))) output_aside.join(out);
     store_output<Element>(p_, assignment(1), group_, row(), out, factor);
@@ -132,6 +135,7 @@ class Consumer {
     passed_over_ = passes_over<config> ? uniform(next.of[group_].passed_over) : 0;
     tile_ = uniform(next.tile) - passed_over_;
     first_tile_ = uniform(next.first_tile);
+    set_pause();
     whole_begin_ = uniform(next.of[group_].whole_begin);
     whole_end_ = uniform(next.of[group_].whole_end);
     if constexpr (config.scoring) {
@@ -151,7 +155,7 @@ class Consumer {
         take_turn();
         pass_turn();
       }
-      if (Target::lane() == 0) shared_.keys_free[step_ % config.stages].arrive();
+      shared_.keys_free[step_ % config.stages].arrive_if(Target::lane() == 0);
     }
     step_ += passed_over_;
   }
@@ -190,26 +194,26 @@ class Consumer {
     ptx::commit();
   }
 
-  RAPT_DEVICE void issue_output(const Weights& weights, int step, Output& out, bool add) const {
+  RAPT_DEVICE void issue_output(const Weights& weights, int step, Output& out) const {
     const auto values = ptx::Matrix::by_columns(shared_.values[step % config.stages],
                                                 config.keys * panel_row_bytes);
     ptx::fence();
     RAPT_UNROLL
     for (int i = 0; i < config.keys / 16; ++i) {
       ptx::Product<Element, config.v_dim>::multiply(
-          out, weights[i], values.moved(i * 16 * panel_row_bytes), i > 0 || add);
+          out, weights[i], values.moved(i * 16 * panel_row_bytes), true);
     }
     ptx::commit();
   }
 
   RAPT_DEVICE void free_keys() const {
-    if (Target::lane() != 0) return;
-    shared_.keys_free[step_ % config.stages].arrive();
-    if (tile_ == first_tile_) shared_.queries_free[work_ % config.query_buffers].arrive();
+    const bool first = Target::lane() == 0;
+    shared_.keys_free[step_ % config.stages].arrive_if(first);
+    shared_.queries_free[work_ % config.query_buffers].arrive_if(first && tile_ == first_tile_);
   }
 
   RAPT_DEVICE void free_values(int step) const {
-    if (Target::lane() == 0) shared_.values_free[step % config.stages].arrive();
+    shared_.values_free[step % config.stages].arrive_if(Target::lane() == 0);
   }
 
   RAPT_DEVICE void wait_for_output(int step, Output& out) const {
@@ -218,8 +222,9 @@ class Consumer {
     free_values(step);
   }
 
-  // Dot products become weights; whether references moved, and by what.
-  RAPT_DEVICE bool softmax(Scores& scores, Rows& rows, float (&moved_by)[2]) {
+  // Dot products become weights, those of the second row in finish_softmax where that can be: after
+  // the wait for P V, beside packing. Whether references moved, and by what.
+  RAPT_DEVICE bool begin_softmax(Scores& scores, Rows& rows, float (&moved_by)[2]) {
     if constexpr (config.scoring) {
       float share = 0;
       if (p_.call.softcap > 0) {
@@ -237,8 +242,15 @@ class Consumer {
                            : weigh(scores, Scaled{1}, rows, moved_by);
     } else {
       hide(scores, gpu::minus_infinity);
-      return weigh(scores, Scaled{p_.scale}, rows, moved_by);
+      const Scaled scaled{p_.scale};
+      bool moved = move_reference<Element>(scores, scaled, 0, rows, moved_by);
+      flash_wgmma::weigh(scores, scaled, 0, rows);
+      moved |= move_reference<Element>(scores, scaled, 1, rows, moved_by);
+      return __any_sync(Target::all_lanes, moved);
     }
+  }
+  RAPT_DEVICE void finish_softmax(Scores& scores, Rows& rows) const {
+    if constexpr (!config.scoring) flash_wgmma::weigh(scores, Scaled{p_.scale}, 1, rows);
   }
   RAPT_DEVICE void add_biases(Scores& scores) {
     shared_.biases_full[group_].wait(biases_ & 1);
@@ -250,9 +262,13 @@ class Consumer {
   template <class Exponents>
   RAPT_DEVICE static bool weigh(Scores& scores, const Exponents& exponents, Rows& rows,
                                 float (&moved_by)[2]) {
-    const bool moved = move_references<Element>(scores, exponents, rows, moved_by);
-    flash_wgmma::weigh(scores, exponents, rows);
-    return moved;
+    bool moved = false;
+    RAPT_UNROLL
+    for (int row = 0; row < 2; ++row) {
+      moved |= move_reference<Element>(scores, exponents, row, rows, moved_by);
+      flash_wgmma::weigh(scores, exponents, row, rows);
+    }
+    return __any_sync(Target::all_lanes, moved);
   }
 
   // Of the thread's first column.
@@ -260,8 +276,8 @@ class Consumer {
 
   // Scores of pairs outside the window become `hidden`.
   RAPT_DEVICE void hide(Scores& scores, float hidden) const {
-    const Assignment& work = assignment(0);
     if (tile_ >= whole_begin_ && tile_ < whole_end_) return;
+    const Assignment& work = assignment(0);
     RAPT_UNROLL
     for (int half = 0; half < 2; ++half) {
       const int query =
@@ -284,11 +300,15 @@ class Consumer {
     return column <= 0 ? 0 : count >= 32 ? 0xffffffff : (uint32_t{1} << count) - 1;
   }
 
-  // Whether a span ended with the tile before. Counted by keys, not by steps: bits do not depend on
-  // what else the block has done.
+  // Whether a span ends with the tile. Counted by keys, not by steps: bits do not depend on what else
+  // the block has done.
   template <int tiles>
   RAPT_DEVICE bool ends_span() const {
-    return tile_ % tiles == tiles - 1;
+    return tile_ % tiles == 0;
+  }
+  RAPT_DEVICE void set_pause() {
+    const int end = tile_ / tiles_of_span * tiles_of_span;
+    pause_ = end > first_tile_ ? end : first_tile_;
   }
   // Whether the warp has set sums of the work aside: noted in shared memory, not in a register.
   RAPT_DEVICE bool has_sums_aside() const {
@@ -298,15 +318,24 @@ class Consumer {
     shared_.sums_aside[Target::wave()] = any;  // the same from all lanes
     __syncwarp();
   }
-  // Whether a span of output ended in a work's tiles from `from` on, its first step's left out.
-  RAPT_DEVICE bool has_output_aside(const Assignment& work, int from) const {
-    const int passed_over = passes_over<config> ? work.of[group_].passed_over : 0;
-    return (work.tile - passed_over) / tiles_of_output_span > from / tiles_of_output_span;
+  RAPT_DEVICE int started_at(const Assignment& work) const {
+    return work.tile - (passes_over<config> ? work.of[group_].passed_over : 0);
+  }
+  // Whether a span of output ended in a work's tiles before `tile`, its first step's left out.
+  RAPT_DEVICE bool has_output_aside(const Assignment& work, int tile) const {
+    return (started_at(work) - 1) / tiles_of_output_span > tile / tiles_of_output_span;
   }
   RAPT_DEVICE bool has_output_aside(const Assignment& work) const {
     return has_output_aside(work, work.first_tile);
   }
 
+  RAPT_DEVICE static void clear(Output& out) {
+    RAPT_UNROLL
+    for (int j = 0; j < config.v_dim / 8; ++j) {
+      RAPT_UNROLL
+      for (int i = 0; i < 4; ++i) out[j][i] = 0;
+    }
+  }
   RAPT_DEVICE static void rescale(Output& out, const float (&factor)[2]) {
     RAPT_UNROLL
     for (int j = 0; j < config.v_dim / 8; ++j) {
@@ -331,6 +360,7 @@ class Consumer {
   int group_;
   int work_ = -1, step_ = 0;             // counted from 0 on, which tells their buffers
   int tile_ = 0, first_tile_ = 0;        // of keys: where the work is, and where it ends
+  int pause_ = 0;                        // the next tile that ends a span, or the work
   int passed_over_ = 0;                  // tiles, 0 or 1, before the work's first step
   int biases_ = 0;                       // tiles of them, used so far
   int whole_begin_ = 0, whole_end_ = 0;  // tiles that all of the warpgroup's rows see whole

@@ -109,6 +109,9 @@ Works works_of(const Problem& p, const TileConfig& tiles) {
   return works;
 }
 
+// Of the L2 cache that the keys and values of a section take.
+constexpr double share_of_cache = 0.55;
+
 // Whether blocks ask for their next work: where some take longer than others.
 bool counts(const Problem& p) { return is_uneven(p); }
 
@@ -116,19 +119,19 @@ Schedule schedule_of(const Problem& p, const TileConfig& tiles, const Device& de
   const Works works = works_of(p, tiles);
   const Index sharing = works.heads / p.kv_heads;
   const double kv_bytes = 2.0 * double(p.kv_len) * double(p.qk_dim + p.v_dim);
-  const double cached = std::floor(device.nominal.cache_bytes / 3 / std::max(kv_bytes, 1.0));
+  const double cached =
+      std::floor(device.nominal.cache_bytes * share_of_cache / std::max(kv_bytes, 1.0));
   const Index section =
       is_uneven(p) ? std::clamp<Index>(static_cast<Index>(cached) * sharing, 1, works.pairs)
                    : std::min(sharing, works.pairs);
-  const Index sections = semantics::divided_up(works.pairs, section);
+  const Index rest = works.pairs % section;
   return {
       .packed = gpu::divisor(works.packed),
       .heads = gpu::divisor(works.heads),
       .sharing = gpu::divisor(sharing),
+      .first_section = gpu::divisor(rest > 0 ? rest : section),
       .section = gpu::divisor(section),
-      .last_section = gpu::divisor(works.pairs - (sections - 1) * section),
       .section_works = gpu::divisor(works.in_slots() ? 1 : section * works.tiles),
-      .sections = static_cast<int>(sections),
       .tiles = static_cast<int>(works.tiles),
       .slots = works.in_slots() ? static_cast<int>(works.slots) : 0,
       .queries = static_cast<int>(works.queries),

@@ -120,42 +120,33 @@ RAPT_DEVICE float largest(const float (&scores)[n][4], int row) {
   return fmaxf(even, odd);
 }
 
-// Moves references to where the exponents need them. What was summed with the old ones is
-// multiplied by `factor`, here the sums; false if that is 1 for the whole warp.
+// Moves a row's reference to where its exponents need it. What was summed with the old one is
+// multiplied by `factor`, here the sum; false if that is 1.
 template <class Element, int n, class Exponents>
-RAPT_DEVICE bool move_references(const float (&scores)[n][4], const Exponents& exponents,
-                                 Rows& rows, float (&factor)[2]) {
-  bool moved = false;
-  RAPT_UNROLL
-  for (int row = 0; row < 2; ++row) {
-    const float top = exponents.exponent(gpu::largest_over<Target, 4>(largest(scores, row)), 0);
-    const float old = rows.reference[row];
-    if (top > old + most<Element>) {
-      rows.reference[row] = top - lead<Element>;
-      moved = true;
-    }
-    factor[row] = Target::exp2(old - rows.reference[row]);
-    rows.sum[row] *= factor[row];
-  }
-  return __any_sync(Target::all_lanes, moved);
+RAPT_DEVICE bool move_reference(const float (&scores)[n][4], const Exponents& exponents, int row,
+                                Rows& rows, float (&factor)[2]) {
+  const float top = exponents.exponent(gpu::largest_over<Target, 4>(largest(scores, row)), 0);
+  const float old = rows.reference[row];
+  const bool moved = top > old + most<Element>;
+  if (moved) rows.reference[row] = top - lead<Element>;
+  factor[row] = Target::exp2(old - rows.reference[row]);
+  rows.sum[row] *= factor[row];
+  return moved;
 }
 
-// Scores become weights.
+// A row's scores become weights.
 template <int n, class Exponents>
-RAPT_DEVICE void weigh(float (&scores)[n][4], const Exponents& exponents, Rows& rows) {
+RAPT_DEVICE void weigh(float (&scores)[n][4], const Exponents& exponents, int row, Rows& rows) {
+  float even = 0, odd = 0;
   RAPT_UNROLL
-  for (int row = 0; row < 2; ++row) {
-    float even = 0, odd = 0;
-    RAPT_UNROLL
-    for (int j = 0; j < n; ++j) {
-      float(&pair)[4] = scores[j];
-      pair[2 * row] = Target::exp2(exponents.exponent(pair[2 * row], rows.reference[row]));
-      pair[2 * row + 1] = Target::exp2(exponents.exponent(pair[2 * row + 1], rows.reference[row]));
-      even += pair[2 * row];
-      odd += pair[2 * row + 1];
-    }
-    rows.sum[row] += even + odd;
+  for (int j = 0; j < n; ++j) {
+    float(&pair)[4] = scores[j];
+    pair[2 * row] = Target::exp2(exponents.exponent(pair[2 * row], rows.reference[row]));
+    pair[2 * row + 1] = Target::exp2(exponents.exponent(pair[2 * row + 1], rows.reference[row]));
+    even += pair[2 * row];
+    odd += pair[2 * row + 1];
   }
+  rows.sum[row] += even + odd;
 }
 
 }  // namespace rapt::cuda::flash_wgmma

@@ -38,11 +38,13 @@ RAPT_DEVICE Work work_at(const Parameters& p, int index, int queries) {
     const int before = s.heads.quotient(index);
     return work_in_slot(p, s.slots - 1 - before, index - before * s.heads.value, queries);
   }
-  const int section = s.section_works.quotient(index);
-  const int within = index - section * s.section_works.value;
-  const gpu::Divisor& heads = section < s.sections - 1 ? s.section : s.last_section;
+  const int after_first = index - s.first_section.value * s.tiles;
+  const int section = after_first < 0 ? 0 : s.section_works.quotient(after_first);
+  const gpu::Divisor& heads = after_first < 0 ? s.first_section : s.section;
+  const int first = after_first < 0 ? 0 : s.first_section.value + section * s.section.value;
+  const int within = after_first < 0 ? index : after_first - section * s.section_works.value;
   const int level = heads.quotient(within);
-  const int pair = section * s.section.value + within - level * heads.value;
+  const int pair = first + within - level * heads.value;
   const int sequence = s.heads.quotient(pair);
   return {semantics::sequence(p.call, sequence), pair - sequence * s.heads.value,
           (s.tiles - 1 - level) * queries};

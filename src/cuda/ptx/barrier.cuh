@@ -20,6 +20,14 @@ struct alignas(8) Barrier {
   RAPT_DEVICE void arrive() {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(this)) : "memory");
   }
+  // Without a branch.
+  RAPT_DEVICE void arrive_if(bool condition) {
+    asm volatile(
+        "{.reg .pred condition; setp.ne.b32 condition, %1, 0;"
+        "@condition mbarrier.arrive.shared::cta.b64 _, [%0];}" ::"r"(shared_address(this)),
+        "r"(int{condition})
+        : "memory");
+  }
   RAPT_DEVICE void arrive_and_expect(uint32_t bytes) {
     asm volatile(
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(this)),
