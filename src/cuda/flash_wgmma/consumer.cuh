@@ -11,6 +11,7 @@
 
 #include "src/cuda/flash_wgmma/epilogue.cuh"
 #include "src/cuda/flash_wgmma/scoring.cuh"
+#include "src/cuda/ptx/ldmatrix.cuh"
 #include "src/cuda/ptx/packed.cuh"
 #include "src/cuda/ptx/wgmma.cuh"
 
@@ -132,6 +133,11 @@ class Consumer {
     shared_.queries_full[slot.at].wait(slot.parity);
     const Assignment& next = assignment(0);
     if (uniform(next.left) == 0) return false;
+    if constexpr (config.held) {
+      hold_queries();
+      __syncwarp();
+      free_queries(Target::lane() == 0);
+    }
     passed_over_ = passes_over<config> ? uniform(next.of[group_].passed_over) : 0;
     tile_ = uniform(next.tile) - passed_over_;
     first_tile_ = uniform(next.first_tile);
@@ -144,6 +150,26 @@ class Consumer {
         exists_[half] = row_place(p_, next, group_, row() + 8 * half).exists;
     }
     return true;
+  }
+
+  RAPT_DEVICE void free_queries(bool condition) const {
+    shared_.queries_free[work_ % config.query_buffers].arrive_if(condition);
+  }
+
+  // From the swizzled panels into the fragments of a product: matrices of 8 × 8, for which lanes 8
+  // i … 8 i + 7 name the rows of the i-th; the second lies below the first, the next two beside
+  // them.
+  RAPT_DEVICE void hold_queries() {
+    const unsigned char* from = shared_.queries[work_ % config.query_buffers][group_];
+    const int lane = Target::lane(), row = Target::wave() % 4 * 16 + lane % 16;
+    RAPT_UNROLL
+    for (int column = 0; column < config.qk_dim; column += 16) {
+      const int panel = column / panel_columns, piece = column % panel_columns / 8 + lane / 16;
+      ptx::load_matrices(ptx::shared_address(from) +
+                             (panel * warpgroup_rows + row) * panel_row_bytes +
+                             (piece ^ row % 8) * 16,
+                         held_[column / 16]);
+    }
   }
 
   // A work's first tile of keys may be one that other warpgroups see, but not this one. Its values
@@ -180,6 +206,7 @@ class Consumer {
   }
 
   RAPT_DEVICE void issue_scores(Scores& scores) const {
+    using Product = ptx::Product<Element, config.keys>;
     const auto queries =
         ptx::Matrix::by_rows(shared_.queries[work_ % config.query_buffers][group_]);
     const auto keys = ptx::Matrix::by_rows(shared_.keys[step_ % config.stages]);
@@ -187,9 +214,13 @@ class Consumer {
     RAPT_UNROLL
     for (int column = 0; column < config.qk_dim; column += 16) {
       const int panel = column / panel_columns, within = column % panel_columns * 2;
-      ptx::Product<Element, config.keys>::multiply(
-          scores, queries.moved(panel * warpgroup_rows * panel_row_bytes + within),
-          keys.moved(panel * config.keys * panel_row_bytes + within), column > 0);
+      const auto of_keys = keys.moved(panel * config.keys * panel_row_bytes + within);
+      if constexpr (config.held) {
+        Product::multiply(scores, held_[column / 16], of_keys, column > 0);
+      } else {
+        Product::multiply(scores, queries.moved(panel * warpgroup_rows * panel_row_bytes + within),
+                          of_keys, column > 0);
+      }
     }
     ptx::commit();
   }
@@ -200,7 +231,7 @@ class Consumer {
     ptx::fence();
     RAPT_UNROLL
     for (int i = 0; i < config.keys / 16; ++i) {
-      ptx::Product<Element, config.v_dim>::multiply(
+      ptx::Product<Element, config.v_dim>::multiply_columns(
           out, weights[i], values.moved(i * 16 * panel_row_bytes), true);
     }
     ptx::commit();
@@ -209,7 +240,7 @@ class Consumer {
   RAPT_DEVICE void free_keys() const {
     const bool first = Target::lane() == 0;
     shared_.keys_free[step_ % config.stages].arrive_if(first);
-    shared_.queries_free[work_ % config.query_buffers].arrive_if(first && tile_ == first_tile_);
+    if (!config.held) free_queries(first && tile_ == first_tile_);
   }
 
   RAPT_DEVICE void free_values(int step) const {
@@ -221,6 +252,10 @@ class Consumer {
     ptx::changed(out);
     free_values(step);
   }
+
+  // Three warpgroups keep all units busy, and fewer instructions are less time. With two it is what
+  // they wait for that counts, branches too, and each work begins with references that move.
+  static constexpr bool branches = config.warpgroups == 3;
 
   // Dot products become weights, those of the second row in finish_softmax where that can be: after
   // the wait for P V, beside packing. Whether references moved, and by what.
@@ -243,9 +278,9 @@ class Consumer {
     } else {
       hide(scores, gpu::minus_infinity);
       const Scaled scaled{p_.scale};
-      bool moved = move_reference<Element>(scores, scaled, 0, rows, moved_by);
+      bool moved = move_reference<Element, branches>(scores, scaled, 0, rows, moved_by);
       flash_wgmma::weigh(scores, scaled, 0, rows);
-      moved |= move_reference<Element>(scores, scaled, 1, rows, moved_by);
+      moved |= move_reference<Element, branches>(scores, scaled, 1, rows, moved_by);
       return __any_sync(Target::all_lanes, moved);
     }
   }
@@ -265,7 +300,7 @@ class Consumer {
     bool moved = false;
     RAPT_UNROLL
     for (int row = 0; row < 2; ++row) {
-      moved |= move_reference<Element>(scores, exponents, row, rows, moved_by);
+      moved |= move_reference<Element, branches>(scores, exponents, row, rows, moved_by);
       flash_wgmma::weigh(scores, exponents, row, rows);
     }
     return __any_sync(Target::all_lanes, moved);
@@ -300,8 +335,8 @@ class Consumer {
     return column <= 0 ? 0 : count >= 32 ? 0xffffffff : (uint32_t{1} << count) - 1;
   }
 
-  // Whether a span ends with the tile. Counted by keys, not by steps: bits do not depend on what else
-  // the block has done.
+  // Whether a span ends with the tile. Counted by keys, not by steps: bits do not depend on what
+  // else the block has done.
   template <int tiles>
   RAPT_DEVICE bool ends_span() const {
     return tile_ % tiles == 0;
@@ -358,6 +393,7 @@ class Consumer {
   const Parameters& p_;
   Shared<config>& shared_;
   int group_;
+  uint32_t held_[config.held ? config.qk_dim / 16 : 1][4];  // Q (64, qk_dim)
   int work_ = -1, step_ = 0;             // counted from 0 on, which tells their buffers
   int tile_ = 0, first_tile_ = 0;        // of keys: where the work is, and where it ends
   int pause_ = 0;                        // the next tile that ends a span, or the work

@@ -12,15 +12,17 @@ namespace rapt::cuda::flash_wgmma {
 // Works, the tiles of queries, in the order they are begun. Heads go in sections whose keys and
 // values stay in the L2 cache together; within a section the last queries come first, which take
 // longest under a causal mask. A section that is smaller than the others is the first one: in the
-// end it would leave multiprocessors without work while others begin the longest. Packed sequences of very different lengths are one row of tiles
-// instead, `slots` of them for each head: most tiles of the longest one the others would not have.
+// end it would leave multiprocessors without work while others begin the longest. Packed sequences
+// of very different lengths are one row of tiles instead, `slots` of them for each head: most tiles
+// of the longest one the others would not have.
 struct Schedule {
-  gpu::Divisor packed;                  // query heads that share a tile: its rows are (query, head)
-  gpu::Divisor heads;                   // or groups of packed heads
-  gpu::Divisor sharing;                 // heads, or groups of them, that share a kv head
-  gpu::Divisor first_section, section;  // heads of all sequences in the first, and in each other one
-  gpu::Divisor section_works;           // in each but the first
-  int tiles;    // of queries, of one head and sequence
+  gpu::Divisor packed;   // query heads that share a tile: its rows are (query, head)
+  gpu::Divisor heads;    // or groups of packed heads
+  gpu::Divisor sharing;  // heads, or groups of them, that share a kv head
+  gpu::Divisor first_section,
+      section;                 // heads of all sequences in the first, and in each other one
+  gpu::Divisor section_works;  // in each but the first
+  int tiles;                   // of queries, of one head and sequence
   int slots;    // for tiles of queries, of one head and all sequences; 0: not in one row
   int queries;  // of a warpgroup
   int works;

@@ -78,17 +78,21 @@ class KeyLoader {
       if (now.left == 0) return finish(work);
       const int last = now.tile, first = now.first_tile;
       const int ask_at = last < first + 3 ? last : first + 3;
+      if (queries_first) load_queries(now, work);
       for (int tile = last; tile >= first; --tile, ++step) {
         const Slot<config.stages> slot(step);
         keys_.load(now, tile, shared_.keys[slot.at], shared_.keys_free[slot.at], slot.parity,
                    shared_.keys_full[slot.at]);
-        if (tile == last) load_queries(now, work);
+        if (!queries_first && tile == last) load_queries(now, work);
         if (tile == ask_at && Target::lane() == 0) shared_.assignment_wanted.arrive();
       }
     }
   }
 
  private:
+  // Where their buffer is not that of queries which wait for these keys.
+  static constexpr bool queries_first = config.held || config.query_buffers > 1;
+
   RAPT_DEVICE void load_queries(const Assignment& from, int work) {
     const Slot<config.query_buffers> slot(work);
     shared_.queries_free[slot.at].wait(slot.parity ^ 1);

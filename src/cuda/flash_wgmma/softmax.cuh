@@ -121,16 +121,22 @@ RAPT_DEVICE float largest(const float (&scores)[n][4], int row) {
 }
 
 // Moves a row's reference to where its exponents need it. What was summed with the old one is
-// multiplied by `factor`, here the sum; false if that is 1.
-template <class Element, int n, class Exponents>
+// multiplied by `factor`, here the sum; false if that is 1. Whether it moves, each lane can tell
+// from its own part of the row. `branches`: the rest is passed over where no row of the warp moves.
+template <class Element, bool branches, int n, class Exponents>
 RAPT_DEVICE bool move_reference(const float (&scores)[n][4], const Exponents& exponents, int row,
                                 Rows& rows, float (&factor)[2]) {
-  const float top = exponents.exponent(gpu::largest_over<Target, 4>(largest(scores, row)), 0);
-  const float old = rows.reference[row];
-  const bool moved = top > old + most<Element>;
-  if (moved) rows.reference[row] = top - lead<Element>;
-  factor[row] = Target::exp2(old - rows.reference[row]);
-  rows.sum[row] *= factor[row];
+  const float own = largest(scores, row), old = rows.reference[row];
+  const float limit = old + most<Element>;
+  bool moved = false;
+  factor[row] = 1;
+  if (!branches || __any_sync(Target::all_lanes, exponents.exponent(own, 0) > limit)) {
+    const float top = exponents.exponent(gpu::largest_over<Target, 4>(own), 0);
+    moved = top > limit;
+    if (moved) rows.reference[row] = top - lead<Element>;
+    factor[row] = Target::exp2(old - rows.reference[row]);
+    rows.sum[row] *= factor[row];
+  }
   return moved;
 }
 

@@ -62,8 +62,8 @@ RAPT_DEVICE void changed(float (&registers)[n][4]) {
   }
 }
 
-// multiply(d, A, B, add): A in shared memory and B by rows, or A in registers and B by columns.
-// Without `add`, d is overwritten.
+// multiply(d, A, B, add): A in shared memory or in registers, and B by rows. Without `add`, d is
+// overwritten. multiply_columns has B by columns.
 template <class Element, int n>
 struct Product;
 
@@ -75,28 +75,39 @@ struct Product;
 #define RAPT_SUMS_8(j) RAPT_SUMS_4(j), RAPT_SUMS_4(j + 4)
 #define RAPT_SUMS_16(j) RAPT_SUMS_8(j), RAPT_SUMS_8(j + 8)
 
-// `sums`: the numbers of n/2 operands; `i0` … `i5`: of those that follow.
-#define RAPT_PRODUCT(Element, type, n, sums, i0, i1, i2, i3, i4, i5, ...)                    \
-  template <>                                                                                \
-  struct Product<Element, n> {                                                               \
-    RAPT_DEVICE static void multiply(float (&d)[n / 8][4], Matrix a, Matrix b, bool add) {   \
-      asm volatile("{.reg .pred add; setp.ne.b32 add, %" #i2                                 \
-                   ", 0;"                                                                    \
-                   "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" sums \
-                   "}, %" #i0 ", %" #i1 ", add, 1, 1, 0, 0;}"                                \
-                   : __VA_ARGS__                                                             \
-                   : "l"(a.descriptor()), "l"(b.descriptor()), "r"(int{add}));               \
-    }                                                                                        \
-    RAPT_DEVICE static void multiply(float (&d)[n / 8][4], const uint32_t (&a)[4], Matrix b, \
-                                     bool add) {                                             \
-      asm volatile("{.reg .pred add; setp.ne.b32 add, %" #i5                                 \
-                   ", 0;"                                                                    \
-                   "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" sums \
-                   "}, {%" #i0 ",%" #i1 ",%" #i2 ",%" #i3 "}, %" #i4 ", add, 1, 1, 1;}"      \
-                   : __VA_ARGS__                                                             \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor()),        \
-                     "r"(int{add}));                                                         \
-    }                                                                                        \
+// `sums`: the numbers of n/2 operands; `i0` … `i6`: of those that follow.
+#define RAPT_PRODUCT(Element, type, n, sums, i0, i1, i2, i3, i4, i5, i6, ...)                     \
+  template <>                                                                                     \
+  struct Product<Element, n> {                                                                    \
+    RAPT_DEVICE static void multiply(float (&d)[n / 8][4], Matrix a, Matrix b, bool add) {        \
+      asm volatile("{.reg .pred add; setp.ne.b32 add, %" #i2                                      \
+                   ", 0;"                                                                         \
+                   "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" sums      \
+                   "}, %" #i0 ", %" #i1 ", add, 1, 1, 0, 0;}"                                     \
+                   : __VA_ARGS__                                                                  \
+                   : "l"(a.descriptor()), "l"(b.descriptor()), "r"(int{add}));                    \
+    }                                                                                             \
+    RAPT_DEVICE static void multiply(float (&d)[n / 8][4], const uint32_t (&a)[4], Matrix b,      \
+                                     bool add) {                                                  \
+      multiply_from_registers<false>(d, a, b, add);                                               \
+    }                                                                                             \
+    RAPT_DEVICE static void multiply_columns(float (&d)[n / 8][4], const uint32_t (&a)[4],        \
+                                             Matrix b, bool add) {                                \
+      multiply_from_registers<true>(d, a, b, add);                                                \
+    }                                                                                             \
+                                                                                                  \
+   private:                                                                                       \
+    template <bool columns>                                                                       \
+    RAPT_DEVICE static void multiply_from_registers(float (&d)[n / 8][4], const uint32_t (&a)[4], \
+                                                    Matrix b, bool add) {                         \
+      asm volatile("{.reg .pred add; setp.ne.b32 add, %" #i5                                      \
+                   ", 0;"                                                                         \
+                   "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" sums      \
+                   "}, {%" #i0 ",%" #i1 ",%" #i2 ",%" #i3 "}, %" #i4 ", add, 1, 1, %" #i6 ";}"    \
+                   : __VA_ARGS__                                                                  \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor()),             \
+                     "r"(int{add}), "n"(int{columns}));                                           \
+    }                                                                                             \
   };
 #define RAPT_PRODUCTS(...)              \
   RAPT_PRODUCT(F16, "f16", __VA_ARGS__) \
@@ -106,19 +117,19 @@ struct Product;
 #define RAPT_60 RAPT_30 "," RAPT_TEN(3) "," RAPT_TEN(4) "," RAPT_TEN(5)
 #define RAPT_90 RAPT_60 "," RAPT_TEN(6) "," RAPT_TEN(7) "," RAPT_TEN(8)
 
-RAPT_PRODUCTS(32, RAPT_TEN() ",%10,%11,%12,%13,%14,%15", 16, 17, 18, 19, 20, 21, RAPT_SUMS_4(0))
-RAPT_PRODUCTS(64, RAPT_30 ",%30,%31", 32, 33, 34, 35, 36, 37, RAPT_SUMS_8(0))
+RAPT_PRODUCTS(32, RAPT_TEN() ",%10,%11,%12,%13,%14,%15", 16, 17, 18, 19, 20, 21, 22, RAPT_SUMS_4(0))
+RAPT_PRODUCTS(64, RAPT_30 ",%30,%31", 32, 33, 34, 35, 36, 37, 38, RAPT_SUMS_8(0))
 RAPT_PRODUCTS(96, RAPT_30 "," RAPT_TEN(3) ",%40,%41,%42,%43,%44,%45,%46,%47", 48, 49, 50, 51, 52,
-              53, RAPT_SUMS_8(0), RAPT_SUMS_4(8))
+              53, 54, RAPT_SUMS_8(0), RAPT_SUMS_4(8))
 RAPT_PRODUCTS(112, RAPT_30 "," RAPT_TEN(3) "," RAPT_TEN(4) ",%50,%51,%52,%53,%54,%55", 56, 57, 58,
-              59, 60, 61, RAPT_SUMS_8(0), RAPT_SUMS_4(8), RAPT_SUMS_2(12))
-RAPT_PRODUCTS(128, RAPT_60 ",%60,%61,%62,%63", 64, 65, 66, 67, 68, 69, RAPT_SUMS_16(0))
-RAPT_PRODUCTS(192, RAPT_90 ",%90,%91,%92,%93,%94,%95", 96, 97, 98, 99, 100, 101, RAPT_SUMS_16(0),
-              RAPT_SUMS_8(16))
+              59, 60, 61, 62, RAPT_SUMS_8(0), RAPT_SUMS_4(8), RAPT_SUMS_2(12))
+RAPT_PRODUCTS(128, RAPT_60 ",%60,%61,%62,%63", 64, 65, 66, 67, 68, 69, 70, RAPT_SUMS_16(0))
+RAPT_PRODUCTS(192, RAPT_90 ",%90,%91,%92,%93,%94,%95", 96, 97, 98, 99, 100, 101, 102,
+              RAPT_SUMS_16(0), RAPT_SUMS_8(16))
 RAPT_PRODUCTS(256,
               RAPT_90 "," RAPT_TEN(9) "," RAPT_TEN(10) "," RAPT_TEN(
                   11) ",%120,%121,%122,%123,%124,%125,%126,%127",
-              128, 129, 130, 131, 132, 133, RAPT_SUMS_16(0), RAPT_SUMS_16(16))
+              128, 129, 130, 131, 132, 133, 134, RAPT_SUMS_16(0), RAPT_SUMS_16(16))
 
 #undef RAPT_90
 #undef RAPT_60
