@@ -44,8 +44,6 @@
 // A Launcher of each backend has the type Target, and launch<Kernel>(Grid, Parameters, Where).
 #pragma once
 
-#include <math.h>
-
 #include "src/semantics/element.hpp"
 #include "src/semantics/portable.hpp"
 
@@ -89,7 +87,8 @@ template <class Target, int lanes>
 RAPT_DEVICE float largest_over(float value) {
   RAPT_UNROLL
   for (int mask = lanes / 2; mask > 0; mask /= 2) {
-    value = fmaxf(value, Target::shuffle_xor(value, mask));
+    const float other = Target::shuffle_xor(value, mask);
+    value = other > value ? other : value;
   }
   return value;
 }

@@ -2,7 +2,7 @@
 //
 //   S = Q Kᵀ                tensor cores, of this step
 //   O = O + P V             tensor cores, of the step before
-//   P = softmax of S        while P V still runs
+//   P = softmax of S        the first of a thread's two rows while P V still runs
 //   O = O · factor          if references moved
 //
 // Steps run on from one work into the next: while the last P V of a work runs, the first scores of
@@ -53,7 +53,7 @@ class Consumer {
       if (tile_ != pause_) {
         --tile_;
       } else if (tile_ != first_tile_) {
-        if (ends_span<tiles_of_output_span>() && tile_ != started_at(assignment(0)))
+        if (tile_ % tiles_of_output_span == 0 && tile_ != started_at(assignment(0)))
           output_aside.take(out, !has_output_aside(assignment(0), tile_));
         sums_aside.take(rows, !has_sums_aside());
         note_sums_aside(true);
@@ -205,22 +205,27 @@ class Consumer {
     shared_.values_full[slot.at].wait(slot.parity);
   }
 
+  // Of a column in a tile, in bytes.
+  RAPT_DEVICE static int offset(int column, int rows) {
+    return column / panel_columns * rows * panel_row_bytes + column % panel_columns * 2;
+  }
+
   RAPT_DEVICE void issue_scores(Scores& scores) const {
     using Product = ptx::Product<Element, config.keys>;
-    const auto queries =
-        ptx::Matrix::by_rows(shared_.queries[work_ % config.query_buffers][group_]);
     const auto keys = ptx::Matrix::by_rows(shared_.keys[step_ % config.stages]);
     ptx::fence();
-    RAPT_UNROLL
-    for (int column = 0; column < config.qk_dim; column += 16) {
-      const int panel = column / panel_columns, within = column % panel_columns * 2;
-      const auto of_keys = keys.moved(panel * config.keys * panel_row_bytes + within);
-      if constexpr (config.held) {
-        Product::multiply(scores, held_[column / 16], of_keys, column > 0);
-      } else {
-        Product::multiply(scores, queries.moved(panel * warpgroup_rows * panel_row_bytes + within),
-                          of_keys, column > 0);
-      }
+    if constexpr (config.held) {
+      RAPT_UNROLL
+      for (int column = 0; column < config.qk_dim; column += 16)
+        Product::multiply(scores, held_[column / 16], keys.moved(offset(column, config.keys)),
+                          column > 0);
+    } else {
+      const auto queries =
+          ptx::Matrix::by_rows(shared_.queries[work_ % config.query_buffers][group_]);
+      RAPT_UNROLL
+      for (int column = 0; column < config.qk_dim; column += 16)
+        Product::multiply(scores, queries.moved(offset(column, warpgroup_rows)),
+                          keys.moved(offset(column, config.keys)), column > 0);
     }
     ptx::commit();
   }
@@ -335,12 +340,7 @@ class Consumer {
     return column <= 0 ? 0 : count >= 32 ? 0xffffffff : (uint32_t{1} << count) - 1;
   }
 
-  // Whether a span ends with the tile. Counted by keys, not by steps: bits do not depend on what
-  // else the block has done.
-  template <int tiles>
-  RAPT_DEVICE bool ends_span() const {
-    return tile_ % tiles == 0;
-  }
+  // Spans are counted by keys, not by steps: bits do not depend on what else the block has done.
   RAPT_DEVICE void set_pause() {
     const int end = tile_ / tiles_of_span * tiles_of_span;
     pause_ = end > first_tile_ ? end : first_tile_;

@@ -16,12 +16,12 @@ namespace rapt::cuda::flash_wgmma {
 // of very different lengths are one row of tiles instead, `slots` of them for each head: most tiles
 // of the longest one the others would not have.
 struct Schedule {
-  gpu::Divisor packed;   // query heads that share a tile: its rows are (query, head)
-  gpu::Divisor heads;    // or groups of packed heads
-  gpu::Divisor sharing;  // heads, or groups of them, that share a kv head
-  gpu::Divisor first_section,
-      section;                 // heads of all sequences in the first, and in each other one
-  gpu::Divisor section_works;  // in each but the first
+  gpu::Divisor packed;         // query heads that share a tile: its rows are (query, head)
+  gpu::Divisor heads;          // or groups of packed heads
+  gpu::Divisor sharing;        // heads, or groups of them, that share a kv head
+  gpu::Divisor first_section;  // heads of all sequences in it
+  gpu::Divisor section;        // in each of the others
+  gpu::Divisor section_works;  // of those
   int tiles;                   // of queries, of one head and sequence
   int slots;    // for tiles of queries, of one head and all sequences; 0: not in one row
   int queries;  // of a warpgroup

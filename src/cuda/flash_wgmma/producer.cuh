@@ -90,7 +90,7 @@ class KeyLoader {
   }
 
  private:
-  // Where their buffer is not that of queries which wait for these keys.
+  // Else their buffer is that of the work before until its last scores, and keys need not wait too.
   static constexpr bool queries_first = config.held || config.query_buffers > 1;
 
   RAPT_DEVICE void load_queries(const Assignment& from, int work) {

@@ -20,13 +20,14 @@ template <class Element>
 inline constexpr float lead = std::is_same_v<Element, F16> ? 6 : 0;
 template <class Element>
 inline constexpr float most = lead<Element> + 8;
+inline constexpr float rounding = 0x1p-22f;      // more than three of them, relative to a number
 inline constexpr float nothing_seen = -FLT_MAX;  // a reference that no exponent can fall short of
 
 // Sums of earlier tiles are set aside in memory of the thread, used too seldom to take registers
 // from the loop: arrays indexed by what the compiler does not know.
 
 // Tiles whose products are added up by the tensor cores, which cut sums off where others round:
-// after this many the output is set aside and begins again at 0.
+// after this many, or one more, the output is set aside and begins again at 0.
 inline constexpr int tiles_of_output_span = 256;
 template <int n>
 class OutputAside {
@@ -61,6 +62,7 @@ class OutputAside {
 // The reference is the same in a quad; the sum is the thread's own part, of the last tiles, at most
 // `tiles_of_span`.
 inline constexpr int tiles_of_span = 32;
+static_assert(tiles_of_output_span % tiles_of_span == 0);
 struct Rows {
   float reference[2], sum[2];
 };
@@ -120,20 +122,26 @@ RAPT_DEVICE float largest(const float (&scores)[n][4], int row) {
   return fmaxf(even, odd);
 }
 
+// A row's, from the parts of the quad; NaN is passed over.
+RAPT_DEVICE float largest_of_quad(float own) {
+  own = fmaxf(own, Target::shuffle_xor(own, 2));
+  return fmaxf(own, Target::shuffle_xor(own, 1));
+}
+
 // Moves a row's reference to where its exponents need it. What was summed with the old one is
-// multiplied by `factor`, here the sum; false if that is 1. Whether it moves, each lane can tell
-// from its own part of the row. `branches`: the rest is passed over where no row of the warp moves.
+// multiplied by `factor`, here the sum; false if that is 1. A row moves if some lane's part of it
+// does: with `branches`, one vote of the warp tells whether the quads need to look at all.
 template <class Element, bool branches, int n, class Exponents>
 RAPT_DEVICE bool move_reference(const float (&scores)[n][4], const Exponents& exponents, int row,
                                 Rows& rows, float (&factor)[2]) {
   const float own = largest(scores, row), old = rows.reference[row];
-  const float limit = old + most<Element>;
   bool moved = false;
   factor[row] = 1;
-  if (!branches || __any_sync(Target::all_lanes, exponents.exponent(own, 0) > limit)) {
-    const float top = exponents.exponent(gpu::largest_over<Target, 4>(own), 0);
-    moved = top > limit;
-    if (moved) rows.reference[row] = top - lead<Element>;
+  if (!branches || __any_sync(Target::all_lanes, exponents.exponent(own, old) > most<Element>)) {
+    const float dot = largest_of_quad(own), top = exponents.exponent(dot, 0);
+    moved = exponents.exponent(dot, old) > most<Element>;
+    // Weights are of exponents that are not rounded yet: huge ones may lie well above `top`.
+    if (moved) rows.reference[row] = fmaf(fabsf(top), rounding, top - lead<Element>);
     factor[row] = Target::exp2(old - rows.reference[row]);
     rows.sum[row] *= factor[row];
   }

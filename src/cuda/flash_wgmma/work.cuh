@@ -39,10 +39,14 @@ RAPT_DEVICE Work work_at(const Parameters& p, int index, int queries) {
     return work_in_slot(p, s.slots - 1 - before, index - before * s.heads.value, queries);
   }
   const int after_first = index - s.first_section.value * s.tiles;
-  const int section = after_first < 0 ? 0 : s.section_works.quotient(after_first);
-  const gpu::Divisor& heads = after_first < 0 ? s.first_section : s.section;
-  const int first = after_first < 0 ? 0 : s.first_section.value + section * s.section.value;
-  const int within = after_first < 0 ? index : after_first - section * s.section_works.value;
+  int first = 0, within = index;  // the section's first pair, and the work's place in the section
+  gpu::Divisor heads = s.first_section;
+  if (after_first >= 0) {
+    const int section = s.section_works.quotient(after_first);
+    first = s.first_section.value + section * s.section.value;
+    within = after_first - section * s.section_works.value;
+    heads = s.section;
+  }
   const int level = heads.quotient(within);
   const int pair = first + within - level * heads.value;
   const int sequence = s.heads.quotient(pair);
