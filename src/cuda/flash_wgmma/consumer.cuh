@@ -286,7 +286,7 @@ class Consumer {
       bool moved = move_reference<Element, branches>(scores, scaled, 0, rows, moved_by);
       flash_wgmma::weigh(scores, scaled, 0, rows);
       moved |= move_reference<Element, branches>(scores, scaled, 1, rows, moved_by);
-      return __any_sync(Target::all_lanes, moved);
+      return in_warp(moved);
     }
   }
   RAPT_DEVICE void finish_softmax(Scores& scores, Rows& rows) const {
@@ -308,6 +308,12 @@ class Consumer {
       moved |= move_reference<Element, branches>(scores, exponents, row, rows, moved_by);
       flash_wgmma::weigh(scores, exponents, row, rows);
     }
+    return in_warp(moved);
+  }
+
+  // Whether references moved in any quad of the warp.
+  RAPT_DEVICE static bool in_warp(bool moved) {
+    if constexpr (branches) return moved;  // it is the same in all of them
     return __any_sync(Target::all_lanes, moved);
   }
 

@@ -129,15 +129,18 @@ RAPT_DEVICE float largest_of_quad(float own) {
 }
 
 // Moves a row's reference to where its exponents need it. What was summed with the old one is
-// multiplied by `factor`, here the sum; false if that is 1. A row moves if some lane's part of it
-// does: with `branches`, one vote of the warp tells whether the quads need to look at all.
+// multiplied by `factor`, here the sum; false if that is 1 for the quad. A row moves if some lane's
+// part of it does: with `branches`, a vote tells whether the quads need to look at all, and is what
+// is returned.
 template <class Element, bool branches, int n, class Exponents>
 RAPT_DEVICE bool move_reference(const float (&scores)[n][4], const Exponents& exponents, int row,
                                 Rows& rows, float (&factor)[2]) {
   const float own = largest(scores, row), old = rows.reference[row];
-  bool moved = false;
   factor[row] = 1;
-  if (!branches || __any_sync(Target::all_lanes, exponents.exponent(own, old) > most<Element>)) {
+  const bool looks =
+      !branches || __any_sync(Target::all_lanes, exponents.exponent(own, old) > most<Element>);
+  bool moved = false;
+  if (looks) {
     const float dot = largest_of_quad(own), top = exponents.exponent(dot, 0);
     moved = exponents.exponent(dot, old) > most<Element>;
     // Weights are of exponents that are not rounded yet: huge ones may lie well above `top`.
@@ -145,7 +148,7 @@ RAPT_DEVICE bool move_reference(const float (&scores)[n][4], const Exponents& ex
     factor[row] = Target::exp2(old - rows.reference[row]);
     rows.sum[row] *= factor[row];
   }
-  return moved;
+  return branches ? looks : moved;
 }
 
 // A row's scores become weights.
