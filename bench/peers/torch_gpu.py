@@ -1,5 +1,5 @@
-"""PyTorch's attention on a GPU: every backend that accepts a problem, in both layouts, timed as
-`rapt bench` times its kernels."""
+"""PyTorch's attention on a GPU: every backend that accepts a problem, and FlashAttention-3 where its
+package is installed, in both layouts, timed as `rapt bench` times its kernels."""
 
 from __future__ import annotations
 
@@ -62,6 +62,15 @@ class EventClock:
         return self._begin.elapsed_time(self._end) * 1e-3
 
 
+def flash_attention_3(torch):
+    """Its forward on (batch, length, heads, dim), or None where `flash_attn_3` cannot be imported."""
+    try:
+        import flash_attn_3._C  # noqa: F401
+    except ImportError:
+        return None
+    return torch.ops.flash_attn_3.fwd
+
+
 class TorchGpu:
     def __init__(self, device: str):
         try:
@@ -84,6 +93,7 @@ class TorchGpu:
             "efficient": attention.SDPBackend.EFFICIENT_ATTENTION,
             "math": attention.SDPBackend.MATH,
         }
+        self._flash3 = flash_attention_3(torch)
         self._dtypes = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
         self.config = f"torch={torch.__version__},cudnn={torch.backends.cudnn.version()}"
         self.clock = EventClock(torch, self._device)
@@ -98,9 +108,11 @@ class TorchGpu:
                 self._tensor(problem, problem.kv_heads, problem.kv_len, layout),
             ]
             for name in self._backends:
-                yield self._contender(problem, inputs, layout, name)
+                yield self._sdpa(problem, inputs, layout, name)
+            if self._flash3:
+                yield self._flash_attention_3(problem, inputs, layout)
 
-    def _contender(self, problem: Problem, inputs: list, layout: str, name: str) -> Contender:
+    def _sdpa(self, problem: Problem, inputs: list, layout: str, name: str) -> Contender:
         attend = self._torch.nn.functional.scaled_dot_product_attention
         options = {"is_causal": problem.causal, "enable_gqa": problem.heads != problem.kv_heads}
         contender = Contender(
@@ -109,6 +121,19 @@ class TorchGpu:
             call=lambda: attend(*inputs, **options),
             context=lambda: self._using(name),
         )
+        return self._tried(contender)
+
+    def _flash_attention_3(self, problem: Problem, inputs: list, layout: str) -> Contender:
+        inputs = [tensor.transpose(1, 2) for tensor in inputs]
+        contender = Contender(
+            name=f"flash3-{layout}",
+            config=self.config,
+            call=lambda: self._flash3(*inputs, is_causal=problem.causal),
+        )
+        return self._tried(contender)
+
+    def _tried(self, contender: Contender) -> Contender:
+        """It with its refusal, if it has one."""
         try:
             with contender.context(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a refusal also warns, in many words

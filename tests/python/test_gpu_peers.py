@@ -4,6 +4,7 @@ on the CPU or a script of times, PyTorch's are contenders that a scripted clock 
 import json
 import pathlib
 import sys
+import types
 
 import pytest
 
@@ -12,6 +13,7 @@ import gpu_peers
 from problem import parse
 from race import Contender
 from test_peers import ROW
+from torch_gpu import flash_attention_3
 
 SMALL = ["b2 h4/2 q3 kv17 d8 bf16", "b1 h2 s33 d16 f32 causal"]
 SHORT = ROW | {
@@ -141,3 +143,16 @@ def test_without_pytorch_there_is_one_sentence(capsys, monkeypatch):
 def test_a_missing_device_is_said_in_rapts_words(capsys, program):
     arguments = [SMALL[0], "--rapt", program, "--device", "cuda:99"]
     assert "cuda" in sentence_of(capsys, arguments, ScriptedPeers({}))
+
+
+def test_flash_attention_3_is_a_peer_only_where_its_package_is(monkeypatch):
+    forward = object()
+    torch = types.SimpleNamespace(ops=types.SimpleNamespace(flash_attn_3=types.SimpleNamespace()))
+    torch.ops.flash_attn_3.fwd = forward
+    monkeypatch.setitem(sys.modules, "flash_attn_3", None)
+    assert flash_attention_3(torch) is None
+    package = types.ModuleType("flash_attn_3")
+    package._C = types.ModuleType("flash_attn_3._C")
+    monkeypatch.setitem(sys.modules, "flash_attn_3", package)
+    monkeypatch.setitem(sys.modules, "flash_attn_3._C", package._C)
+    assert flash_attention_3(torch) is forward
