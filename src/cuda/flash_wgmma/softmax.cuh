@@ -20,7 +20,6 @@ template <class Element>
 inline constexpr float lead = std::is_same_v<Element, F16> ? 6 : 0;
 template <class Element>
 inline constexpr float most = lead<Element> + 8;
-inline constexpr float rounding = 0x1p-22f;      // more than three of them, relative to a number
 inline constexpr float nothing_seen = -FLT_MAX;  // a reference that no exponent can fall short of
 
 // Sums of earlier tiles are set aside in memory of the thread, used too seldom to take registers
@@ -143,8 +142,7 @@ RAPT_DEVICE bool move_reference(const float (&scores)[n][4], const Exponents& ex
   if (looks) {
     const float dot = largest_of_quad(own), top = exponents.exponent(dot, 0);
     moved = exponents.exponent(dot, old) > most<Element>;
-    // Weights are of exponents that are not rounded yet: huge ones may lie well above `top`.
-    if (moved) rows.reference[row] = fmaf(fabsf(top), rounding, top - lead<Element>);
+    if (moved) rows.reference[row] = top - lead<Element>;
     factor[row] = Target::exp2(old - rows.reference[row]);
     rows.sum[row] *= factor[row];
   }
