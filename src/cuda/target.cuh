@@ -82,6 +82,11 @@ struct Target {
     return y;
   }
   RAPT_DEVICE static float log2(float x) { return __log2f(x); }
+  RAPT_DEVICE static float reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+  }
 
   RAPT_DEVICE static void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900

@@ -25,6 +25,7 @@ class Consumer {
 
   RAPT_DEVICE void run() {
     if (!begin_work()) return;
+    if (staged<config>) note_output();
     if (config.turns && group_ == config.warpgroups - 1) pass_turn();
 
     Scores scores;
@@ -61,12 +62,17 @@ class Consumer {
         set_pause();
       } else {
         ended = true;
-        if (has_sums_aside()) {
+        float sums[2];
+        sum_rows(rows, sums);
+        const bool any_aside = has_sums_aside();
+        const bool more = begin_work();
+        if (any_aside) {
           sums_aside.join(rows);
+          sum_rows(rows, sums);
           note_sums_aside(false);
         }
-        finish_rows(p_, assignment(0), group_, row(), rows, factor);
-        if (!begin_work()) break;
+        finish_rows(p_, assignment(1), group_, row(), rows.reference, sums, factor);
+        if (!more) break;
         rows = empty_rows();
         pass_over();
       }
@@ -87,7 +93,7 @@ class Consumer {
         wait_for_output(value_step, out);
         free_values_passed_over();
         if (has_output_aside(assignment(1))) output_aside.join(out);
-        store_output<Element>(p_, assignment(1), group_, row(), out, factor);
+        store_output(out, factor);
         clear(out);
       } else {
         wait_for_output(value_step, out);
@@ -103,7 +109,7 @@ class Consumer {
     issue_output(weights, step_ - 1, out);
     wait_for_output(step_ - 1, out);
     if (has_output_aside(assignment(1))) output_aside.join(out);
-    store_output<Element>(p_, assignment(1), group_, row(), out, factor);
+    store_output(out, factor);
   }
 
  private:
@@ -123,7 +129,7 @@ class Consumer {
 
   // Of the work last begun, or of one `before` it.
   RAPT_DEVICE const Assignment& assignment(int before) const {
-    return shared_.assignments[(work_ - before) % assignment_slots];
+    return shared_.assignments[turn<assignment_slots>(work_ - before)];
   }
 
   // Waits for the next work and its queries; false if there is none.
@@ -131,19 +137,18 @@ class Consumer {
     ++work_;
     const Slot<config.query_buffers> slot(work_);
     shared_.queries_full[slot.at].wait(slot.parity);
+    // Everything is asked for before anything is waited for.
     const Assignment& next = assignment(0);
-    if (uniform(next.left) == 0) return false;
-    if constexpr (config.held) {
-      hold_queries();
-      __syncwarp();
-      free_queries(Target::lane() == 0);
-    }
-    passed_over_ = passes_over<config> ? uniform(next.of[group_].passed_over) : 0;
-    tile_ = uniform(next.tile) - passed_over_;
-    first_tile_ = uniform(next.first_tile);
+    const int left = next.left, tile = next.tile, first_tile = next.first_tile;
+    const auto of_group = next.of[group_];
+    if constexpr (config.held) hold_queries();
+    passed_over_ = passes_over<config> ? uniform(of_group.passed_over) : 0;
+    tile_ = uniform(tile) - passed_over_;
+    first_tile_ = uniform(first_tile);
     set_pause();
-    whole_begin_ = uniform(next.of[group_].whole_begin);
-    whole_end_ = uniform(next.of[group_].whole_end);
+    whole_begin_ = uniform(of_group.whole_begin);
+    whole_end_ = uniform(of_group.whole_end);
+    if (uniform(left) == 0) return false;
     if constexpr (config.scoring) {
       RAPT_UNROLL
       for (int half = 0; half < 2; ++half)
@@ -152,24 +157,34 @@ class Consumer {
     return true;
   }
 
-  RAPT_DEVICE void free_queries(bool condition) const {
-    shared_.queries_free[work_ % config.query_buffers].arrive_if(condition);
+  // Of the work before the one last begun.
+  RAPT_DEVICE void store_output(const Output& out, const float (&factor)[2]) {
+    const Assignment& work = assignment(1);
+    if (staged<config>) shared_.output_gone[group_].wait((work_ - 1) & 1);
+    if (staged<config> && output_is_copied(p_, work, group_)) {
+      stage_output<Element>(own_rows(staging(shared_, group_, work_)), out, factor);
+      ptx::fence_stores();
+    } else {
+      flash_wgmma::store_output<Element>(p_, work, group_, row(), out, factor);
+    }
+    if (staged<config>) note_output();
+  }
+  // The warp's output is staged, or needs no staging: its room can be emptied and freed.
+  RAPT_DEVICE void note_output() const {
+    __syncwarp();
+    shared_.output_there[group_].arrive_if(Target::lane() == 0);
   }
 
-  // From the swizzled panels into the fragments of a product: matrices of 8 × 8, for which lanes 8
-  // i … 8 i + 7 name the rows of the i-th; the second lies below the first, the next two beside
-  // them.
+  // The warp's part of a warpgroup's tile.
+  RAPT_DEVICE static unsigned char* own_rows(unsigned char* tile) {
+    return tile + Target::wave() % 4 * 16 * panel_row_bytes;
+  }
   RAPT_DEVICE void hold_queries() {
-    const unsigned char* from = shared_.queries[work_ % config.query_buffers][group_];
-    const int lane = Target::lane(), row = Target::wave() % 4 * 16 + lane % 16;
+    const unsigned char* queries =
+        own_rows(shared_.queries[turn<config.query_buffers>(work_)][group_]);
     RAPT_UNROLL
-    for (int column = 0; column < config.qk_dim; column += 16) {
-      const int panel = column / panel_columns, piece = column % panel_columns / 8 + lane / 16;
-      ptx::load_matrices(ptx::shared_address(from) +
-                             (panel * warpgroup_rows + row) * panel_row_bytes +
-                             (piece ^ row % 8) * 16,
-                         held_[column / 16]);
-    }
+    for (int column = 0; column < config.qk_dim; column += 16)
+      ptx::load_matrices(fragment_address(queries, column), held_[column / 16]);
   }
 
   // A work's first tile of keys may be one that other warpgroups see, but not this one. Its values
@@ -181,7 +196,7 @@ class Consumer {
         take_turn();
         pass_turn();
       }
-      shared_.keys_free[step_ % config.stages].arrive_if(Target::lane() == 0);
+      shared_.keys_free[turn<config.stages>(step_)].arrive_if(Target::lane() == 0);
     }
     step_ += passed_over_;
   }
@@ -212,7 +227,7 @@ class Consumer {
 
   RAPT_DEVICE void issue_scores(Scores& scores) const {
     using Product = ptx::Product<Element, config.keys>;
-    const auto keys = ptx::Matrix::by_rows(shared_.keys[step_ % config.stages]);
+    const auto keys = ptx::Matrix::by_rows(shared_.keys[turn<config.stages>(step_)]);
     ptx::fence();
     if constexpr (config.held) {
       RAPT_UNROLL
@@ -221,7 +236,7 @@ class Consumer {
                           column > 0);
     } else {
       const auto queries =
-          ptx::Matrix::by_rows(shared_.queries[work_ % config.query_buffers][group_]);
+          ptx::Matrix::by_rows(shared_.queries[turn<config.query_buffers>(work_)][group_]);
       RAPT_UNROLL
       for (int column = 0; column < config.qk_dim; column += 16)
         Product::multiply(scores, queries.moved(offset(column, warpgroup_rows)),
@@ -231,7 +246,7 @@ class Consumer {
   }
 
   RAPT_DEVICE void issue_output(const Weights& weights, int step, Output& out) const {
-    const auto values = ptx::Matrix::by_columns(shared_.values[step % config.stages],
+    const auto values = ptx::Matrix::by_columns(shared_.values[turn<config.stages>(step)],
                                                 config.keys * panel_row_bytes);
     ptx::fence();
     RAPT_UNROLL
@@ -244,12 +259,14 @@ class Consumer {
 
   RAPT_DEVICE void free_keys() const {
     const bool first = Target::lane() == 0;
-    shared_.keys_free[step_ % config.stages].arrive_if(first);
-    if (!config.held) free_queries(first && tile_ == first_tile_);
+    shared_.keys_free[turn<config.stages>(step_)].arrive_if(first);
+    if (!staged<config> || staged_apart<config>)
+      shared_.queries_free[turn<config.query_buffers>(work_)].arrive_if(first &&
+                                                                        tile_ == first_tile_);
   }
 
   RAPT_DEVICE void free_values(int step) const {
-    shared_.values_free[step % config.stages].arrive_if(Target::lane() == 0);
+    shared_.values_free[turn<config.stages>(step)].arrive_if(Target::lane() == 0);
   }
 
   RAPT_DEVICE void wait_for_output(int step, Output& out) const {
@@ -258,18 +275,16 @@ class Consumer {
     free_values(step);
   }
 
-  // Three warpgroups keep all units busy, and fewer instructions are less time. With two it is what
-  // they wait for that counts, branches too, and each work begins with references that move.
-  static constexpr bool branches = config.warpgroups == 3;
-
   // Dot products become weights, those of the second row in finish_softmax where that can be: after
   // the wait for P V, beside packing. Whether references moved, and by what.
   RAPT_DEVICE bool begin_softmax(Scores& scores, Rows& rows, float (&moved_by)[2]) {
     if constexpr (config.scoring) {
-      float share = 0;
+      float share = 0, sizes[2] = {};
       if (p_.call.softcap > 0) {
         hide(scores, 0);  // how scores are capped is not for those to decide that nobody sees
-        share = share_of_cap(p_, exists_, scores);
+        RAPT_UNROLL
+        for (int row = 0; row < 2; ++row) sizes[row] = largest_size(scores, row);
+        share = share_of_cap(p_, exists_, sizes);
       }
       const bool by_polynomial = p_.only_capped && all_fit<3>(share);
       if (!by_polynomial) {
@@ -278,19 +293,26 @@ class Consumer {
         score_pairs<Element>(p_, assignment(0), group_, row(), first_key(), scores);
       }
       hide(scores, gpu::minus_infinity);
-      return by_polynomial ? weigh(scores, Capped<3>(p_), rows, moved_by)
-                           : weigh(scores, Scaled{1}, rows, moved_by);
+      if (by_polynomial) {
+        const Capped<3> capped(p_);
+        bool moved = false;
+        RAPT_UNROLL
+        for (int row = 0; row < 2; ++row) {
+          moved |= move_reference<Element>(scores, sizes[row], capped, row, rows, moved_by);
+          weigh(scores, capped, row, rows);
+        }
+        return moved;
+      }
+      const bool moved = move_and_weigh(scores, Scaled{1}, rows, moved_by);
+      weigh(scores, Scaled{1}, 1, rows);
+      return moved;
     } else {
       hide(scores, gpu::minus_infinity);
-      const Scaled scaled{p_.scale};
-      bool moved = move_reference<Element, branches>(scores, scaled, 0, rows, moved_by);
-      flash_wgmma::weigh(scores, scaled, 0, rows);
-      moved |= move_reference<Element, branches>(scores, scaled, 1, rows, moved_by);
-      return in_warp(moved);
+      return move_and_weigh(scores, Scaled{p_.scale}, rows, moved_by);
     }
   }
   RAPT_DEVICE void finish_softmax(Scores& scores, Rows& rows) const {
-    if constexpr (!config.scoring) flash_wgmma::weigh(scores, Scaled{p_.scale}, 1, rows);
+    if constexpr (!config.scoring) weigh(scores, Scaled{p_.scale}, 1, rows);
   }
   RAPT_DEVICE void add_biases(Scores& scores) {
     shared_.biases_full[group_].wait(biases_ & 1);
@@ -299,22 +321,24 @@ class Consumer {
     __syncwarp();
     if (Target::lane() == 0) shared_.biases_free[group_].arrive();
   }
-  template <class Exponents>
-  RAPT_DEVICE static bool weigh(Scores& scores, const Exponents& exponents, Rows& rows,
-                                float (&moved_by)[2]) {
-    bool moved = false;
-    RAPT_UNROLL
-    for (int row = 0; row < 2; ++row) {
-      moved |= move_reference<Element, branches>(scores, exponents, row, rows, moved_by);
-      flash_wgmma::weigh(scores, exponents, row, rows);
-    }
-    return in_warp(moved);
-  }
 
-  // Whether references moved in any quad of the warp.
-  RAPT_DEVICE static bool in_warp(bool moved) {
-    if constexpr (branches) return moved;  // it is the same in all of them
-    return __any_sync(Target::all_lanes, moved);
+  // References move, and the first row is weighed. Three warpgroups keep all units busy, and fewer
+  // instructions are less time. With two it is what they wait for that counts, branches too, and
+  // each work begins with references that move.
+  RAPT_DEVICE static bool move_and_weigh(Scores& scores, const Scaled& scaled, Rows& rows,
+                                         float (&moved_by)[2]) {
+    bool moved;
+    if constexpr (config.warpgroups == 3) {
+      moved = move_reference<Element>(scores, largest(scores, 0), scaled, 0, rows, moved_by);
+      weigh(scores, scaled, 0, rows);
+      moved |= move_reference<Element>(scores, largest(scores, 1), scaled, 1, rows, moved_by);
+    } else {
+      moved = move_reference<Element>(scores, scaled, 0, rows, moved_by);
+      weigh(scores, scaled, 0, rows);
+      moved |= move_reference<Element>(scores, scaled, 1, rows, moved_by);
+      moved = __any_sync(Target::all_lanes, moved);
+    }
+    return moved;
   }
 
   // Of the thread's first column.
@@ -328,13 +352,12 @@ class Consumer {
     for (int half = 0; half < 2; ++half) {
       const int query =
           group_ * p_.schedule.queries + p_.schedule.packed.quotient(row() + 8 * half);
-      const semantics::Range seen =
-          semantics::key_range(p_.call.window, work.position + query, work.kv_len);
+      const int begin = work.sees_from + query - first_key();
+      const int end = min(work.sees_to + query, work.kv_len) - first_key();
       RAPT_UNROLL
       for (int i = 0; i < 2; ++i) {
         // A bit for each of the thread's columns, 8 apart.
-        const uint32_t visible = bits_below(static_cast<int>(seen.end) - first_key() - i) &
-                                 ~bits_below(static_cast<int>(seen.begin) - first_key() - i);
+        const uint32_t visible = bits_below(end - i) & ~bits_below(begin - i);
         RAPT_UNROLL
         for (int j = 0; j < config.keys / 8; ++j)
           if (!(visible >> j & 1)) scores[j][2 * half + i] = hidden;
@@ -342,8 +365,8 @@ class Consumer {
     }
   }
   RAPT_DEVICE static uint32_t bits_below(int column) {
-    const int count = (column + 7) / 8;
-    return column <= 0 ? 0 : count >= 32 ? 0xffffffff : (uint32_t{1} << count) - 1;
+    const int count = max(column + 7, 0) >> 3;
+    return ~__funnelshift_lc(0, 0xffffffff, count);  // at most 32 of them
   }
 
   // Spans are counted by keys, not by steps: bits do not depend on what else the block has done.

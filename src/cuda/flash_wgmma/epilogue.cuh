@@ -3,6 +3,7 @@
 
 #include "src/cuda/flash_wgmma/softmax.cuh"
 #include "src/cuda/flash_wgmma/work.cuh"
+#include "src/cuda/ptx/ldmatrix.cuh"
 #include "src/cuda/ptx/packed.cuh"
 
 namespace rapt::cuda::flash_wgmma {
@@ -20,9 +21,28 @@ RAPT_DEVICE void store_four(Element* to, uint2 four, int room) {
     if (i < room) to[i].bits = static_cast<uint16_t>(words[i / 2] >> i % 2 * 16);
 }
 
+// A warp's 16 rows, times `factor`, into `tile`: (16, 8 n) in swizzled panels, from where the copy
+// engine takes them.
+template <class Element, int n>
+RAPT_DEVICE void stage_output(unsigned char* tile, const float (&out)[n][4],
+                              const float (&factor)[2]) {
+  RAPT_UNROLL
+  for (int j = 0; j < n; j += 2) {
+    uint32_t words[4];
+    RAPT_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const float(&pairs)[4] = out[j + i / 2];
+      const int half = i % 2;
+      words[i] =
+          ptx::packed<Element>(pairs[2 * half] * factor[half], pairs[2 * half + 1] * factor[half]);
+    }
+    ptx::store_matrices(fragment_address(tile, 8 * j), words);
+  }
+}
+
 // The whole of a thread's two rows, `row` of the warpgroup and the one 8 further down, times
-// `factor`. A thread has two columns in eight; after an exchange with its neighbour, four in
-// sixteen.
+// `factor`, to wherever they belong. A thread has two columns in eight; after an exchange with its
+// neighbour, four in sixteen.
 template <class Element, int n>
 RAPT_DEVICE void store_output(const Parameters& p, const Assignment& assignment, int group, int row,
                               const float (&out)[n][4], const float (&factor)[2]) {
@@ -64,22 +84,30 @@ RAPT_DEVICE void add_sink(gpu::RowState& state, float sink) {
   state = {reference, state.sum * Target::exp2(seen - reference) + Target::exp2(sink - reference)};
 }
 
-// Sums of whole rows: their logarithms go to memory, `factor` gets what to multiply the output by.
-// A sink comes in last, so that weights are never small beside it alone.
+// From the parts of a quad to sums of whole rows.
+RAPT_DEVICE void sum_rows(const Rows& rows, float (&sums)[2]) {
+  RAPT_UNROLL
+  for (int half = 0; half < 2; ++half) sums[half] = gpu::sum_over<Target, 4>(rows.sum[half]);
+}
+
+// Logarithms of sums go to memory, `factor` gets what to multiply the output by. A sink comes in
+// last, so that weights are never small beside it alone.
 RAPT_DEVICE void finish_rows(const Parameters& p, const Assignment& assignment, int group, int row,
-                             const Rows& rows, float (&factor)[2]) {
+                             const float (&references)[2], const float (&sums)[2],
+                             float (&factor)[2]) {
+  RAPT_UNROLL
+  for (int half = 0; half < 2; ++half)
+    factor[half] = sums[half] > 0 ? Target::reciprocal(sums[half]) : 0;
+  if (!p.call.lse && !p.call.sinks) return;
   RAPT_UNROLL
   for (int half = 0; half < 2; ++half) {
-    gpu::RowState state = {rows.reference[half], gpu::sum_over<Target, 4>(rows.sum[half])};
-    factor[half] = state.sum > 0 ? __fdividef(1, state.sum) : 0;
-    if (!p.call.lse && !p.call.sinks) continue;
+    gpu::RowState state = {references[half], sums[half]};
     const RowPlace at = row_place(p, assignment, group, row + 8 * half);
     if (!at.exists) continue;
     if (p.call.sinks) {
-      const float before = state.sum;
       add_sink(state, p.call.sinks[at.head] * gpu::log2_e);
-      if (before > 0)
-        factor[half] = Target::exp2(rows.reference[half] - state.reference) / state.sum;
+      if (sums[half] > 0)
+        factor[half] = Target::exp2(references[half] - state.reference) / state.sum;
     }
     if (p.call.lse && Target::lane() % 4 == 0)
       p.call.lse[semantics::lse_offset(p.call, at.place, at.head)] =

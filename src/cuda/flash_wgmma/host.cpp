@@ -38,7 +38,7 @@ namespace {
 
 using gpu::Index;
 
-constexpr Index most_dim = 256, most_length = Index{1} << 30;
+constexpr Index most_dim = 256;
 constexpr int rows_of_warpgroup = 64;
 
 // Whether tiles of queries see different numbers of keys.
@@ -139,14 +139,16 @@ Schedule schedule_of(const Problem& p, const TileConfig& tiles, const Device& de
   };
 }
 
-CUtensorMap map_of_queries(const semantics::Call& call, DType dtype, const Schedule& schedule) {
+// Of queries or output: rows of a warpgroup.
+CUtensorMap map_of_rows(const semantics::Call& call, DType dtype, const Schedule& schedule,
+                        const void* data, Index dim, const Index (&stride)[3]) {
   const Index packed = schedule.packed.value;
   return tensor_map<5>({
-      .data = call.q,
+      .data = data,
       .dtype = dtype,
-      .size = {call.qk_dim, packed, call.q_starts ? call.total_q : call.q_len, schedule.heads.value,
+      .size = {dim, packed, call.q_starts ? call.total_q : call.q_len, schedule.heads.value,
                call.q_starts ? 1 : call.batch},
-      .stride = {call.q_stride[2], call.q_stride[1], call.q_stride[2] * packed, call.q_stride[0]},
+      .stride = {stride[2], stride[1], stride[2] * packed, stride[0]},
       .box = {64, packed, schedule.queries, 1, 1},
   });
 }
@@ -195,13 +197,6 @@ CUtensorMap map_of_bias(const semantics::Call& call, DType dtype, bool loaded) {
   });
 }
 
-// Whether scores are dot products that only pass through a soft cap, and not so wide a one that the
-// last of three terms vanishes: −∞ must stay what it is.
-bool is_only_capped(const Problem& p) {
-  const bool other = p.bias.present() || p.mask.present() || p.alibi;
-  return p.softcap > 0 && !other && std::pow(p.scale / p.softcap, 4.0f) * p.scale > 1e-30f;
-}
-
 // Axes that are stepped along must have a stride that the copy engine takes.
 bool has_unmapped_stride(const Problem::Strides& stride, Index outer, Index rows, Index heads) {
   if (outer == 0 || rows == 0 || heads == 0) return false;
@@ -209,6 +204,19 @@ bool has_unmapped_stride(const Problem::Strides& stride, Index outer, Index rows
     return count > 1 && (step <= 0 || step >= Index{1} << 39);
   };
   return bad(stride[0], outer) || bad(stride[1], rows) || bad(stride[2], heads);
+}
+
+// Whether the copy engine can take the output.
+bool output_can_be_copied(const Problem& p) {
+  return !has_unmapped_stride(p.out, p.varlen ? 1 : p.batch, p.varlen ? p.total_q : p.q_len,
+                              p.heads);
+}
+
+// Whether scores are dot products that only pass through a soft cap, and not so wide a one that the
+// last of three terms vanishes: −∞ must stay what it is.
+bool is_only_capped(const Problem& p) {
+  const bool other = p.bias.present() || p.mask.present() || p.alibi;
+  return p.softcap > 0 && !other && std::pow(p.scale / p.softcap, 4.0f) * p.scale > 1e-30f;
 }
 
 Support supports(const Problem& p, const Device& device) {
@@ -297,6 +305,7 @@ void run(const Task& task, const Arguments& arguments, const Launch& launch_argu
     }
     const bool bias_loaded = bias_can_be_loaded(p, schedule.packed.value) &&
                              reinterpret_cast<std::uintptr_t>(call.bias) % 16 == 0;
+    const bool output_copied = output_can_be_copied(p);
     const Parameters parameters = {
         .call = call,
         .schedule = schedule,
@@ -308,10 +317,14 @@ void run(const Task& task, const Arguments& arguments, const Launch& launch_argu
         .bias_loaded = bias_loaded,
         .page_size = gpu::divisor(std::max<Index>(p.page_size, 1)),
         .box_keys = box_keys,
-        .queries = map_of_queries(call, p.dtype, schedule),
+        .output_copied = output_copied,
+        .queries = map_of_rows(call, p.dtype, schedule, call.q, call.qk_dim, call.q_stride),
         .keys = map_of_keys(call, p.dtype, call.k, call.qk_dim, call.k_stride, box_keys),
         .values = map_of_keys(call, p.dtype, call.v, call.v_dim, call.v_stride, box_keys),
         .biases = map_of_bias(call, p.dtype, bias_loaded),
+        .output = output_copied
+                      ? map_of_rows(call, p.dtype, schedule, call.out, call.v_dim, call.out_stride)
+                      : CUtensorMap{},
     };
     const int blocks = std::min(schedule.works, task.device.threads);
     launch<tiles>(parameters, blocks, where);

@@ -1,9 +1,9 @@
 // flash_wgmma: attention on Hopper's tensor cores.
 //
 // A block stays on its multiprocessor and works through tiles of queries. One warp finds
-// the next tile (work.cuh), two or three load, through the copy engine into rings of tiles in
-// shared memory (producer.cuh), and one to three warpgroups compute (consumer.cuh), the softmax of
-// one beside the products of another.
+// the next tile (work.cuh), two load, through the copy engine into rings of tiles in shared memory,
+// and one stores (producer.cuh), while one to three warpgroups compute (consumer.cuh), the softmax
+// of one beside the products of another.
 #pragma once
 
 #include "src/cuda/flash_wgmma/consumer.cuh"
@@ -24,6 +24,7 @@ struct Kernel {
       ptx::prefetch_map(p.queries);
       ptx::prefetch_map(p.keys);
       ptx::prefetch_map(p.values);
+      if (staged<config> && p.output_copied) ptx::prefetch_map(p.output);
       initialize(shared);
     }
     __syncthreads();
@@ -35,8 +36,8 @@ struct Kernel {
       if (warp == 0) KeyLoader<config>(p, shared).run();
       if (warp == 1) ValueLoader<config>(p, shared).run();
       if (warp == 2 && Target::lane() == 0) Scheduler<config>(p, shared).run();
-      if constexpr (config.scoring)
-        if (warp == 3 && p.bias_loaded) BiasLoader<config>(p, shared).run();
+      if constexpr (staged<config>)
+        if (warp == 3) OutputStorer<config>(p, shared).run();
     } else {
       ptx::take_registers<computing_registers(config.warpgroups)>();
       Consumer<config, Element>(p, shared, warpgroup).run();
@@ -49,7 +50,8 @@ struct Kernel {
     for (int i = 0; i < warps; ++i) shared.sums_aside[i] = 0;
     for (int i = 0; i < config.query_buffers; ++i) {
       shared.queries_full[i].initialize(1);
-      shared.queries_free[i].initialize(warps);
+      shared.queries_free[i].initialize(staged<config> && !staged_apart<config> ? config.warpgroups
+                                                                                : warps);
     }
     for (int i = 0; i < config.stages; ++i) {
       shared.keys_full[i].initialize(1);
@@ -60,6 +62,8 @@ struct Kernel {
     for (int i = 0; i < config.warpgroups; ++i) {
       shared.biases_full[i].initialize(1);
       shared.biases_free[i].initialize(4);
+      shared.output_there[i].initialize(4);
+      shared.output_gone[i].initialize(1);
     }
     shared.values_landed.initialize(1);
     shared.assignment_wanted.initialize(1);

@@ -28,6 +28,9 @@ struct Schedule {
   int works;
 };
 
+// Of queries and of keys, and of offsets.
+inline constexpr semantics::Index most_length = semantics::Index{1} << 30;
+
 struct Parameters {
   semantics::Call call;
   Schedule schedule;
@@ -39,8 +42,9 @@ struct Parameters {
   DType dtype;
   bool bias_loaded;  // by the copy engine, else read where it is needed
   gpu::Divisor page_size;
-  int box_keys;  // that one load brings: of a page, where there are pages
-  CUtensorMap queries, keys, values, biases;
+  int box_keys;        // that one load brings: of a page, where there are pages
+  bool output_copied;  // by the copy engine, where whole tiles of a warp are a sequence's own
+  CUtensorMap queries, keys, values, biases, output;
 };
 
 }  // namespace rapt::cuda::flash_wgmma

@@ -1,5 +1,5 @@
-// The warps that load, in the order things are used: one queries and keys, one values, one biases.
-// None waits for buffers that only another needs.
+// The warps that load, in the order things are used: one queries and keys, one biases and values.
+// Neither waits for buffers that only the other needs. And the one that stores.
 #pragma once
 
 #include "src/cuda/flash_wgmma/work.cuh"
@@ -91,7 +91,7 @@ class KeyLoader {
 
  private:
   // Else their buffer is that of the work before until its last scores, and keys need not wait too.
-  static constexpr bool queries_first = config.held || config.query_buffers > 1;
+  static constexpr bool queries_first = config.query_buffers > 1;
 
   RAPT_DEVICE void load_queries(const Assignment& from, int work) {
     const Slot<config.query_buffers> slot(work);
@@ -124,11 +124,49 @@ class KeyLoader {
   TileLoader<config, config.qk_dim> keys_;
 };
 
+// Biases of 16 bits, where the copy engine can take them: a tile for each warpgroup.
+template <TileConfig config>
+class BiasLoader {
+ public:
+  RAPT_DEVICE BiasLoader(const Parameters& p, Shared<config>& shared) : p_(p), shared_(shared) {}
+
+  RAPT_DEVICE void load(const Assignment& from, int tile) {
+    RAPT_UNROLL
+    for (int group = 0; group < config.warpgroups; ++group) {
+      const bool passed_over =
+          passes_over<config> && tile == from.tile && from.of[group].passed_over;
+      if (!passed_over) load(from, tile, group, loaded_[group]++);
+    }
+  }
+
+ private:
+  RAPT_DEVICE void load(const Assignment& from, int tile, int group, int number) const {
+    const Slot<1> slot(number);
+    shared_.biases_free[group].wait(slot.parity ^ 1);
+    if (Target::lane() != 0) return;
+    ptx::Barrier& full = shared_.biases_full[group];
+    full.arrive_and_expect(tile_bytes(warpgroup_rows, config.keys));
+    const Index(&stride)[4] = p_.call.bias_stride;
+    RAPT_NO_UNROLL
+    for (int panel = 0; panel < panels(config.keys); ++panel) {
+      ptx::load_box(p_.biases, shared_.biases[group] + panel * warpgroup_rows * panel_row_bytes,
+                    full, tile * config.keys + panel * panel_columns,
+                    from.first + group * warpgroup_rows, stride[1] == 0 ? 0 : from.head,
+                    stride[0] == 0 ? 0 : from.sequence);
+    }
+  }
+
+  const Parameters& p_;
+  Shared<config>& shared_;
+  int loaded_[config.warpgroups] = {};
+};
+
+// Values, and biases before them: those are needed first.
 template <TileConfig config>
 class ValueLoader {
  public:
   RAPT_DEVICE ValueLoader(const Parameters& p, Shared<config>& shared)
-      : p_(p), shared_(shared), values_(p, p.values) {}
+      : p_(p), shared_(shared), values_(p, p.values), biases_(p, shared) {}
 
   RAPT_DEVICE void run() {
     int step = 0;
@@ -136,7 +174,10 @@ class ValueLoader {
       const Assignment& now = wait_for_assignment(shared_, work);
       if (now.left == 0) return;
       const int first = now.first_tile;
-      for (int tile = now.tile; tile >= first; --tile, ++step) load_values(now, tile, step);
+      for (int tile = now.tile; tile >= first; --tile, ++step) {
+        if (config.scoring && p_.bias_loaded) biases_.load(now, tile);
+        load_values(now, tile, step);
+      }
     }
   }
 
@@ -172,47 +213,45 @@ class ValueLoader {
   const Parameters& p_;
   Shared<config>& shared_;
   TileLoader<config, config.v_dim> values_;
+  BiasLoader<config> biases_;
   uint32_t landed_parity_ = 0;
 };
 
-// Biases of 16 bits, where the copy engine can take them: a tile for each warpgroup.
+// Output that warpgroups have staged, to where it belongs. Then its room is free again.
 template <TileConfig config>
-class BiasLoader {
+class OutputStorer {
  public:
-  RAPT_DEVICE BiasLoader(const Parameters& p, Shared<config>& shared) : p_(p), shared_(shared) {}
+  RAPT_DEVICE OutputStorer(const Parameters& p, Shared<config>& shared) : p_(p), shared_(shared) {}
 
   RAPT_DEVICE void run() {
-    int loaded[config.warpgroups] = {};
     for (int work = 0;; ++work) {
-      const Assignment& now = wait_for_assignment(shared_, work);
-      if (now.left == 0) return;
-      for (int tile = now.tile; tile >= now.first_tile; --tile) {
-        RAPT_UNROLL
-        for (int group = 0; group < config.warpgroups; ++group)
-          if (uses(now, tile, group)) load(now, tile, group, loaded[group]++);
+      const bool more = wait_for_assignment(shared_, work).left > 0;
+      if (work == 0 && !more) return;
+      RAPT_NO_UNROLL
+      for (int group = 0; group < config.warpgroups; ++group) {
+        shared_.output_there[group].wait(work & 1);
+        if (Target::lane() != 0) continue;
+        if (work > 0)
+          store(shared_.assignments[turn<assignment_slots>(work - 1)], group,
+                staging(shared_, group, work));
+        shared_.output_gone[group].arrive();
+        if (!staged_apart<config> && (config.held || work > 0))
+          shared_.queries_free[staging_buffer<config>(work)].arrive();
       }
+      if (!more) return;
     }
   }
 
  private:
-  RAPT_DEVICE static bool uses(const Assignment& now, int tile, int group) {
-    return !(passes_over<config> && tile == now.tile && now.of[group].passed_over);
-  }
-
-  RAPT_DEVICE void load(const Assignment& from, int tile, int group, int number) const {
-    const Slot<1> slot(number);
-    shared_.biases_free[group].wait(slot.parity ^ 1);
-    if (Target::lane() != 0) return;
-    ptx::Barrier& full = shared_.biases_full[group];
-    full.arrive_and_expect(tile_bytes(warpgroup_rows, config.keys));
-    const Index(&stride)[4] = p_.call.bias_stride;
-    RAPT_NO_UNROLL
-    for (int panel = 0; panel < panels(config.keys); ++panel) {
-      ptx::load_box(p_.biases, shared_.biases[group] + panel * warpgroup_rows * panel_row_bytes,
-                    full, tile * config.keys + panel * panel_columns,
-                    from.first + group * warpgroup_rows, stride[1] == 0 ? 0 : from.head,
-                    stride[0] == 0 ? 0 : from.sequence);
+  RAPT_DEVICE void store(const Assignment& from, int group, const unsigned char* tile) const {
+    if (!output_is_copied(p_, from, group)) return;
+    RAPT_UNROLL
+    for (int panel = 0; panel < panels(config.v_dim); ++panel) {
+      ptx::store_box(p_.output, tile + panel * warpgroup_rows * panel_row_bytes,
+                     panel * panel_columns, 0, from.row + group * p_.schedule.queries, from.head,
+                     from.outer);
     }
+    ptx::wait_for_stored_boxes();
   }
 
   const Parameters& p_;

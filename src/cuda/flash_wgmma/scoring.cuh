@@ -35,22 +35,21 @@ struct Capped {
   }
 };
 
-// The largest score before the cap of those of the thread's two rows that exist, whatever its sign,
-// as a share of the cap.
+// The largest of a thread's part of a row, whatever its sign.
 template <int n>
-RAPT_DEVICE float share_of_cap(const Parameters& p, const bool (&exists)[2],
-                               const float (&scores)[n][4]) {
-  float largest = 0;
+RAPT_DEVICE float largest_size(const float (&scores)[n][4], int row) {
+  float even = 0, odd = 0;
   RAPT_UNROLL
-  for (int half = 0; half < 2; ++half) {
-    float of_row = 0;
-    RAPT_UNROLL
-    for (int j = 0; j < n; ++j) {
-      RAPT_UNROLL
-      for (int i = 0; i < 2; ++i) of_row = fmaxf(of_row, fabsf(scores[j][2 * half + i]));
-    }
-    if (exists[half]) largest = fmaxf(largest, of_row);
+  for (int j = 0; j < n; ++j) {
+    even = fmaxf(even, fabsf(scores[j][2 * row]));
+    odd = fmaxf(odd, fabsf(scores[j][2 * row + 1]));
   }
+  return fmaxf(even, odd);
+}
+// Of those of the thread's two rows that exist, as a share of the cap.
+RAPT_DEVICE float share_of_cap(const Parameters& p, const bool (&exists)[2],
+                               const float (&sizes)[2]) {
+  const float largest = fmaxf(exists[0] ? sizes[0] : 0, exists[1] ? sizes[1] : 0);
   // Far from where squares are no longer finite.
   if (largest > 1e18f) return INFINITY;
   return largest * p.share_of_cap;

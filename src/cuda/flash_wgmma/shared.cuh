@@ -37,9 +37,10 @@ struct alignas(16) Assignment {
   int tile, first_tile;
   int left;      // queries from the first one to the end of the sequence; 0: there is no more work
   int position;  // of the first query among the keys
-  int head;      // or group of packed heads
-  int row, outer;                           // where the first query lies: its Place
-  int sequence, first;                      // of the first query
+  int sees_from, sees_to;  // keys that it sees, were there enough of them: half-open
+  int head;                // or group of packed heads
+  int row, outer;          // where the first query lies: its Place
+  int sequence, first;     // of the first query
   int kv_len, kv_head, key_row, key_outer;  // where the keys lie
   int seen_begin, seen_end;                 // keys that some query of the sequence sees
   // Of a warpgroup: whether it sees nothing of the first tile it comes to, though others do, and
@@ -52,6 +53,12 @@ struct alignas(16) Assignment {
 // Whether they can fill a tile of keys, which the others then pass over.
 template <TileConfig config>
 inline constexpr bool passes_over = config.keys <= warpgroup_rows*(config.warpgroups - 1);
+// Whether output goes to the copy engine by way of shared memory, and whether it has room of its
+// own there, beside small heads. Else it goes where queries were.
+template <TileConfig config>
+inline constexpr bool staged = config.query_buffers == 2;
+template <TileConfig config>
+inline constexpr bool staged_apart = staged<config>&& config.warpgroups == 3;
 // They are read until the output is stored, when queries of later works are there already.
 inline constexpr int assignment_slots = 8;
 
@@ -60,6 +67,8 @@ template <TileConfig config>
 struct Shared {
   alignas(1024) unsigned char queries[config.query_buffers][config.warpgroups]
                                      [tile_bytes(warpgroup_rows, config.qk_dim)];
+  alignas(1024) unsigned char staging
+      [config.warpgroups][staged_apart<config> ? tile_bytes(warpgroup_rows, config.v_dim) : 1];
   alignas(1024) unsigned char keys[config.stages][tile_bytes(config.keys, config.qk_dim)];
   alignas(1024) unsigned char values[config.stages][tile_bytes(config.keys, config.v_dim)];
   alignas(1024) unsigned char biases[config.warpgroups]
@@ -74,18 +83,45 @@ struct Shared {
   ptx::Barrier keys_full[config.stages], keys_free[config.stages];
   ptx::Barrier values_full[config.stages], values_free[config.stages];
   ptx::Barrier biases_full[config.warpgroups], biases_free[config.warpgroups];
+  // A phase for each work's output, and one before the first.
+  ptx::Barrier output_there[config.warpgroups], output_gone[config.warpgroups];
   ptx::Barrier values_landed;  // but not yet cleared of what nobody may see
 };
 
-// Where the number-th of things that take turns in `count` buffers lies, and the parity of its
-// barriers' phase.
+// Where the number-th of things that take turns in `count` buffers lies. Numbers count from 0 on.
+template <int count>
+RAPT_DEVICE int turn(int number) {
+  return static_cast<int>(static_cast<uint32_t>(number) % count);
+}
+// And the parity of its barriers' phase.
 template <int count>
 struct Slot {
   int at;
   uint32_t parity;
   RAPT_DEVICE explicit Slot(int number)
-      : at(static_cast<int>(static_cast<uint32_t>(number) % count)),
-        parity(static_cast<uint32_t>(number) / count & 1) {}
+      : at(turn<count>(number)), parity(static_cast<uint32_t>(number) / count & 1) {}
 };
+
+// The buffer for the output of the work before this one: that of its own queries, whose scores are
+// all there, or of this one's, if those are in registers already.
+template <TileConfig config>
+RAPT_DEVICE int staging_buffer(int work) {
+  return turn<config.query_buffers>(config.held ? work : work - 1);
+}
+template <TileConfig config>
+RAPT_DEVICE unsigned char* staging(Shared<config>& shared, int group, int work) {
+  if constexpr (staged_apart<config>) return shared.staging[group];
+  return shared.queries[staging_buffer<config>(work)][group];
+}
+
+// Where the lane's row of 16 bytes lies in a warp's fragment of 16 × 16, from `column` of the tile
+// on: matrices of 8 × 8, for which lanes 8 i … 8 i + 7 name the rows of the i-th; the second lies
+// below the first, the next two beside them. `tile` is a warpgroup's, from the warp's first row on.
+RAPT_DEVICE uint32_t fragment_address(const unsigned char* tile, int column) {
+  const int lane = Target::lane(), row = lane % 16;
+  const int panel = column / panel_columns, piece = column % panel_columns / 8 + lane / 16;
+  return ptx::shared_address(tile) + (panel * warpgroup_rows + row) * panel_row_bytes +
+         (piece ^ row % 8) * 16;
+}
 
 }  // namespace rapt::cuda::flash_wgmma

@@ -128,25 +128,29 @@ RAPT_DEVICE float largest_of_quad(float own) {
 }
 
 // Moves a row's reference to where its exponents need it. What was summed with the old one is
-// multiplied by `factor`, here the sum; false if that is 1 for the quad. A row moves if some lane's
-// part of it does: with `branches`, a vote tells whether the quads need to look at all, and is what
-// is returned.
-template <class Element, bool branches, int n, class Exponents>
+// multiplied by `factor`, here the sum; false if that is 1 for the quad.
+template <class Element, int n, class Exponents>
 RAPT_DEVICE bool move_reference(const float (&scores)[n][4], const Exponents& exponents, int row,
                                 Rows& rows, float (&factor)[2]) {
-  const float own = largest(scores, row), old = rows.reference[row];
+  const float old = rows.reference[row], dot = largest_of_quad(largest(scores, row));
+  const bool moved = exponents.exponent(dot, old) > most<Element>;
+  if (moved) rows.reference[row] = exponents.exponent(dot, 0) - lead<Element>;
+  factor[row] = Target::exp2(old - rows.reference[row]);
+  rows.sum[row] *= factor[row];
+  return moved;
+}
+
+// The same where a vote of the warp says that a reference may move, which is returned. No score of
+// the thread's part of the row is above `bound`.
+template <class Element, int n, class Exponents>
+RAPT_DEVICE bool move_reference(const float (&scores)[n][4], float bound,
+                                const Exponents& exponents, int row, Rows& rows,
+                                float (&factor)[2]) {
   factor[row] = 1;
-  const bool looks =
-      !branches || __any_sync(Target::all_lanes, exponents.exponent(own, old) > most<Element>);
-  bool moved = false;
-  if (looks) {
-    const float dot = largest_of_quad(own), top = exponents.exponent(dot, 0);
-    moved = exponents.exponent(dot, old) > most<Element>;
-    if (moved) rows.reference[row] = top - lead<Element>;
-    factor[row] = Target::exp2(old - rows.reference[row]);
-    rows.sum[row] *= factor[row];
-  }
-  return branches ? looks : moved;
+  const float exponent = exponents.exponent(bound, rows.reference[row]);
+  const bool any = __any_sync(Target::all_lanes, exponent > most<Element>);
+  if (any) move_reference<Element>(scores, exponents, row, rows, factor);
+  return any;
 }
 
 // A row's scores become weights.

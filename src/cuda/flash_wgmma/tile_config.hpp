@@ -8,16 +8,17 @@ struct TileConfig {
   int warpgroups;         // that compute, each on 64 rows of queries
   int keys;               // of a tile
   int stages = 2;         // tiles of keys, and of values, in flight
-  int query_buffers = 1;  // 2: the next queries are there before the last ones are done with
-  bool held = false;      // queries are held in registers, and their buffer is free at once
+  int query_buffers = 1;  // 2: the next queries come early, and output goes where queries were
+  bool held = false;      // queries are held in registers; two buffers
   bool turns = true;      // warpgroups take turns at the tensor cores
   bool scoring = false;   // a score is more than a scaled dot product
 };
 
-// Tiles of biases need room in shared memory.
+// Tiles of biases need room in shared memory, and scores need registers.
 constexpr TileConfig with_scoring(TileConfig config) {
   config.scoring = true;
   config.stages = 2;
+  config.held = false;
   if (config.qk_dim == 192) config.keys = config.v_dim == 192 ? 64 : 96;
   return config;
 }
@@ -29,9 +30,9 @@ constexpr TileConfig with_scoring(TileConfig config) {
 inline constexpr TileConfig
     tiles_32       = {.qk_dim =  32, .v_dim =  32, .warpgroups = 3, .keys = 128, .query_buffers = 2},
     tiles_64       = {.qk_dim =  64, .v_dim =  64, .warpgroups = 3, .keys = 128, .stages = 3, .query_buffers = 2},
-    tiles_64_short = {.qk_dim =  64, .v_dim =  64, .warpgroups = 2, .keys = 128, .stages = 3, .held = true},
-    tiles_96       = {.qk_dim =  96, .v_dim =  96, .warpgroups = 2, .keys = 128, .stages = 3, .held = true},
-    tiles_128      = {.qk_dim = 128, .v_dim = 128, .warpgroups = 2, .keys = 128, .stages = 3, .held = true},
+    tiles_64_short = {.qk_dim =  64, .v_dim =  64, .warpgroups = 2, .keys = 128, .stages = 3, .query_buffers = 2, .held = true},
+    tiles_96       = {.qk_dim =  96, .v_dim =  96, .warpgroups = 2, .keys = 128, .stages = 2, .query_buffers = 2, .held = true},
+    tiles_128      = {.qk_dim = 128, .v_dim = 128, .warpgroups = 2, .keys = 128, .stages = 2, .query_buffers = 2, .held = true},
     tiles_128_few  = {.qk_dim = 128, .v_dim = 128, .warpgroups = 1, .keys = 128, .stages = 3, .turns = false},
     tiles_192_128  = {.qk_dim = 192, .v_dim = 128, .warpgroups = 2, .keys = 128},
     tiles_192      = {.qk_dim = 192, .v_dim = 192, .warpgroups = 2, .keys = 112},

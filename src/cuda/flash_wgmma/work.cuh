@@ -54,6 +54,11 @@ RAPT_DEVICE Work work_at(const Parameters& p, int index, int queries) {
           (s.tiles - 1 - level) * queries};
 }
 
+// A position far outside the keys comes nearer, so that 32 bits have room for its distance to any.
+RAPT_DEVICE int within_lengths(Index position) {
+  return static_cast<int>(semantics::clamp(position, -most_length / 2, most_length));
+}
+
 RAPT_DEVICE Assignment assignment_of(const Parameters& p, const Work& work, int warpgroups,
                                      int keys) {
   const semantics::Sequence& sequence = work.sequence;
@@ -72,6 +77,10 @@ RAPT_DEVICE Assignment assignment_of(const Parameters& p, const Work& work, int 
       .first_tile = first_tile,
       .left = static_cast<int>(left),
       .position = static_cast<int>(position),
+      .sees_from =
+          within_lengths(p.call.window.has_left ? position - p.call.window.left : -most_length),
+      .sees_to = within_lengths(p.call.window.has_right ? position + p.call.window.right + 1
+                                                        : most_length),
       .head = work.head,
       .row = static_cast<int>(query.row),
       .outer = static_cast<int>(query.outer),
@@ -126,6 +135,13 @@ RAPT_DEVICE RowPlace row_place(const Parameters& p, const Assignment& assignment
           assignment.head * packed.value + row - within * packed.value};
 }
 
+// Whether the copy engine takes the output of a warpgroup: it would write behind the end of a
+// sequence, where another may begin.
+RAPT_DEVICE bool output_is_copied(const Parameters& p, const Assignment& assignment, int group) {
+  return p.output_copied &&
+         (!p.call.q_starts || (group + 1) * p.schedule.queries <= assignment.left);
+}
+
 // The thread that decides which works the block takes: every so manieth where all take the same
 // time, else whichever is next when the block comes to ask. That is when its last work is nearly
 // loaded: asked earlier, the longest works would be given away before it is known who is free.
@@ -141,7 +157,7 @@ class Scheduler {
         shared_.assignment_wanted.wait((number - 1) & 1);
         index = after(index);
       }
-      Assignment& assignment = shared_.assignments[number % assignment_slots];
+      Assignment& assignment = shared_.assignments[turn<assignment_slots>(number)];
       assignment.left = 0;
       for (; index < p_.schedule.works; index = after(index)) {
         const Work work = work_at(p_, index, config.warpgroups * p_.schedule.queries);
@@ -149,7 +165,7 @@ class Scheduler {
         assignment = assignment_of(p_, work, config.warpgroups, config.keys);
         break;
       }
-      shared_.assignment_there[number % assignment_slots].arrive();
+      shared_.assignment_there[turn<assignment_slots>(number)].arrive();
       if (index >= p_.schedule.works) return;
     }
   }

@@ -1,5 +1,5 @@
-// Loads of matrix fragments from shared memory: four matrices of 8 rows × 16 bytes. Lanes 8 i … 8 i
-// + 7 give the addresses of the rows of matrix i; lane l gets 4 bytes of row l / 4 of each.
+// Matrix fragments from and to shared memory: four matrices of 8 rows × 16 bytes. Lanes 8 i … 8 i +
+// 7 give the addresses of the rows of matrix i; lane l has 4 bytes of row l / 4 of each.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,13 @@ RAPT_DEVICE void load_transposed_matrices(uint32_t address, uint32_t (&to)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(address)
+               : "memory");
+}
+
+// Hopper.
+RAPT_DEVICE void store_matrices(uint32_t address, const uint32_t (&from)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
                : "memory");
 }
 

@@ -1,5 +1,6 @@
-// The copy engine: boxes of a tensor, described by a tensor map, from global to shared memory.
-// What lies outside the tensor arrives as zeros, and counts as bytes all the same.
+// The copy engine: boxes of a tensor, described by a tensor map, between global and shared memory.
+// What lies outside the tensor arrives as zeros, and counts as bytes all the same; it is not
+// written.
 #pragma once
 
 #include <cuda.h>
@@ -29,6 +30,19 @@ RAPT_DEVICE void load_box(const CUtensorMap& map, void* to, Barrier& barrier, in
       " [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(shared_address(to)),
       "l"(&map), "r"(shared_address(&barrier)), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
       : "memory");
+}
+
+RAPT_DEVICE void store_box(const CUtensorMap& map, const void* from, int x, int y, int z, int w,
+                           int v) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::
+          "l"(&map),
+      "r"(shared_address(from)), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
+      : "memory");
+}
+// Until the boxes that this thread has stored are out of shared memory.
+RAPT_DEVICE void wait_for_stored_boxes() {
+  asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
 }  // namespace rapt::cuda::ptx
