@@ -74,6 +74,14 @@ TEST_F(OnCuda, FlashWgmmaIsRightAtTheEdgesOfItsWays) {
            "b1 h1 s64 d64 bf16 causal softcap10000000000",  // a polynomial whose factors vanish
            "b1 h1 s64 d64 bf16 causal softcap30 scale1e-8",
            "b1 h1 q20 kv0 d64 f16",
+           // many works for each block, of a few steps
+           "b40 h16 q200 kv64 d128 bf16",
+           "b40 h16 q200 kv200 d128 bf16 causal varlen6000",
+           "b40 h16 s200 d128 f16 causal softcap30",
+           "b40 h16 s200 d128 bf16 bias:hqk",
+           "b40 h16 s200 d96 f16",
+           "b60 h16 s200 d32 f16",
+           "b60 h14/2 q150 kv90 d128 bf16 varlen6000/4000",
        }) {
     OneKernel one(Problem::parse(text), device, {.kernel = "cuda.flash_wgmma"}, 1);
     one.upload();

@@ -25,7 +25,7 @@ class Consumer {
 
   RAPT_DEVICE void run() {
     if (!begin_work()) return;
-    if (staged<config>) note_output();
+    if (staged<config>) note_output();  // there is none yet, but queries may be in registers now
     if (config.turns && group_ == config.warpgroups - 1) pass_turn();
 
     Scores scores;
@@ -169,7 +169,7 @@ class Consumer {
     }
     if (staged<config>) note_output();
   }
-  // The warp's output is staged, or needs no staging: its room can be emptied and freed.
+  // The warp's output is staged, or stored: its room can be emptied and freed.
   RAPT_DEVICE void note_output() const {
     __syncwarp();
     shared_.output_there[group_].arrive_if(Target::lane() == 0);
@@ -260,7 +260,7 @@ class Consumer {
   RAPT_DEVICE void free_keys() const {
     const bool first = Target::lane() == 0;
     shared_.keys_free[turn<config.stages>(step_)].arrive_if(first);
-    if (!staged<config> || staged_apart<config>)
+    if (!staged_in_queries<config>)
       shared_.queries_free[turn<config.query_buffers>(work_)].arrive_if(first &&
                                                                         tile_ == first_tile_);
   }

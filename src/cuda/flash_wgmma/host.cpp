@@ -206,10 +206,10 @@ bool has_unmapped_stride(const Problem::Strides& stride, Index outer, Index rows
   return bad(stride[0], outer) || bad(stride[1], rows) || bad(stride[2], heads);
 }
 
-// Whether the copy engine can take the output.
+// Whether the copy engine can take the output: in whole pieces of 16 bytes.
 bool output_can_be_copied(const Problem& p) {
-  return !has_unmapped_stride(p.out, p.varlen ? 1 : p.batch, p.varlen ? p.total_q : p.q_len,
-                              p.heads);
+  return p.v_dim % 8 == 0 && !has_unmapped_stride(p.out, p.varlen ? 1 : p.batch,
+                                                  p.varlen ? p.total_q : p.q_len, p.heads);
 }
 
 // Whether scores are dot products that only pass through a soft cap, and not so wide a one that the

@@ -2,8 +2,8 @@
 //
 // A block stays on its multiprocessor and works through tiles of queries. One warp finds
 // the next tile (work.cuh), two load, through the copy engine into rings of tiles in shared memory,
-// and one stores (producer.cuh), while one to three warpgroups compute (consumer.cuh), the softmax
-// of one beside the products of another.
+// and one may store (producer.cuh), while one to three warpgroups compute (consumer.cuh), the
+// softmax of one beside the products of another.
 #pragma once
 
 #include "src/cuda/flash_wgmma/consumer.cuh"
@@ -18,6 +18,7 @@ struct Kernel {
   static constexpr int threads = (config.warpgroups + 1) * warpgroup_threads;
   static constexpr int shared_bytes = sizeof(Shared<config>);
   static_assert(shared_bytes <= most_shared_bytes);
+  static_assert(!staged_in_queries<config> || config.v_dim <= config.qk_dim);
 
   RAPT_DEVICE static void run(const Parameters& p, Shared<config>& shared) {
     if (threadIdx.x == 0) {
@@ -37,7 +38,7 @@ struct Kernel {
       if (warp == 1) ValueLoader<config>(p, shared).run();
       if (warp == 2 && Target::lane() == 0) Scheduler<config>(p, shared).run();
       if constexpr (staged<config>)
-        if (warp == 3) OutputStorer<config>(p, shared).run();
+        if (warp == 3 && Target::lane() == 0) OutputStorer<config>(p, shared).run();
     } else {
       ptx::take_registers<computing_registers(config.warpgroups)>();
       Consumer<config, Element>(p, shared, warpgroup).run();
@@ -50,8 +51,7 @@ struct Kernel {
     for (int i = 0; i < warps; ++i) shared.sums_aside[i] = 0;
     for (int i = 0; i < config.query_buffers; ++i) {
       shared.queries_full[i].initialize(1);
-      shared.queries_free[i].initialize(staged<config> && !staged_apart<config> ? config.warpgroups
-                                                                                : warps);
+      shared.queries_free[i].initialize(staged_in_queries<config> ? config.warpgroups : warps);
     }
     for (int i = 0; i < config.stages; ++i) {
       shared.keys_full[i].initialize(1);

@@ -43,7 +43,7 @@ struct Parameters {
   bool bias_loaded;  // by the copy engine, else read where it is needed
   gpu::Divisor page_size;
   int box_keys;        // that one load brings: of a page, where there are pages
-  bool output_copied;  // by the copy engine, where whole tiles of a warp are a sequence's own
+  bool output_copied;  // by the copy engine, but for the ends of packed sequences
   CUtensorMap queries, keys, values, biases, output;
 };
 

@@ -217,7 +217,8 @@ class ValueLoader {
   uint32_t landed_parity_ = 0;
 };
 
-// Output that warpgroups have staged, to where it belongs. Then its room is free again.
+// Output that warpgroups have staged, to where it belongs. Then its room is free again. One thread
+// does.
 template <TileConfig config>
 class OutputStorer {
  public:
@@ -230,12 +231,11 @@ class OutputStorer {
       RAPT_NO_UNROLL
       for (int group = 0; group < config.warpgroups; ++group) {
         shared_.output_there[group].wait(work & 1);
-        if (Target::lane() != 0) continue;
         if (work > 0)
           store(shared_.assignments[turn<assignment_slots>(work - 1)], group,
                 staging(shared_, group, work));
         shared_.output_gone[group].arrive();
-        if (!staged_apart<config> && (config.held || work > 0))
+        if (staged_in_queries<config> && (config.held || work > 0))
           shared_.queries_free[staging_buffer<config>(work)].arrive();
       }
       if (!more) return;

@@ -3,6 +3,7 @@
 
 #include "src/cuda/flash_wgmma/tile_config.hpp"
 #include "src/cuda/ptx/barrier.cuh"
+#include "src/cuda/target.cuh"
 
 namespace rapt::cuda::flash_wgmma {
 
@@ -37,7 +38,7 @@ struct alignas(16) Assignment {
   int tile, first_tile;
   int left;      // queries from the first one to the end of the sequence; 0: there is no more work
   int position;  // of the first query among the keys
-  int sees_from, sees_to;  // keys that it sees, were there enough of them: half-open
+  int sees_from, sees_to;  // keys that this query would see if there were any number: half-open
   int head;                // or group of packed heads
   int row, outer;          // where the first query lies: its Place
   int sequence, first;     // of the first query
@@ -53,12 +54,12 @@ struct alignas(16) Assignment {
 // Whether they can fill a tile of keys, which the others then pass over.
 template <TileConfig config>
 inline constexpr bool passes_over = config.keys <= warpgroup_rows*(config.warpgroups - 1);
-// Whether output goes to the copy engine by way of shared memory, and whether it has room of its
-// own there, beside small heads. Else it goes where queries were.
+// Whether output goes to the copy engine by way of shared memory: where queries were or, with three
+// warpgroups, whose heads are small, to room of its own.
 template <TileConfig config>
 inline constexpr bool staged = config.query_buffers == 2;
 template <TileConfig config>
-inline constexpr bool staged_apart = staged<config>&& config.warpgroups == 3;
+inline constexpr bool staged_in_queries = staged<config>&& config.warpgroups < 3;
 // They are read until the output is stored, when queries of later works are there already.
 inline constexpr int assignment_slots = 8;
 
@@ -67,8 +68,10 @@ template <TileConfig config>
 struct Shared {
   alignas(1024) unsigned char queries[config.query_buffers][config.warpgroups]
                                      [tile_bytes(warpgroup_rows, config.qk_dim)];
-  alignas(1024) unsigned char staging
-      [config.warpgroups][staged_apart<config> ? tile_bytes(warpgroup_rows, config.v_dim) : 1];
+  alignas(
+      1024) unsigned char staging[config.warpgroups][staged<config> && !staged_in_queries<config>
+                                                         ? tile_bytes(warpgroup_rows, config.v_dim)
+                                                         : 1];
   alignas(1024) unsigned char keys[config.stages][tile_bytes(config.keys, config.qk_dim)];
   alignas(1024) unsigned char values[config.stages][tile_bytes(config.keys, config.v_dim)];
   alignas(1024) unsigned char biases[config.warpgroups]
@@ -78,7 +81,8 @@ struct Shared {
   int sums_aside[config.warpgroups * 4];
   ptx::Barrier assignment_wanted;  // one phase for each work
   ptx::Barrier assignment_there[assignment_slots];
-  // A tile is full when it has come, and free when every computing warp is done with it.
+  // A tile is full when it has come, and free when every computing warp is done with it; one of
+  // queries where output goes, when that has been stored for every warpgroup.
   ptx::Barrier queries_full[config.query_buffers], queries_free[config.query_buffers];
   ptx::Barrier keys_full[config.stages], keys_free[config.stages];
   ptx::Barrier values_full[config.stages], values_free[config.stages];
@@ -110,8 +114,9 @@ RAPT_DEVICE int staging_buffer(int work) {
 }
 template <TileConfig config>
 RAPT_DEVICE unsigned char* staging(Shared<config>& shared, int group, int work) {
-  if constexpr (staged_apart<config>) return shared.staging[group];
-  return shared.queries[staging_buffer<config>(work)][group];
+  if constexpr (staged_in_queries<config>)
+    return shared.queries[staging_buffer<config>(work)][group];
+  return shared.staging[group];
 }
 
 // Where the lane's row of 16 bytes lies in a warp's fragment of 16 × 16, from `column` of the tile

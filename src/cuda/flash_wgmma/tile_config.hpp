@@ -8,8 +8,8 @@ struct TileConfig {
   int warpgroups;         // that compute, each on 64 rows of queries
   int keys;               // of a tile
   int stages = 2;         // tiles of keys, and of values, in flight
-  int query_buffers = 1;  // 2: the next queries come early, and output goes where queries were
-  bool held = false;      // queries are held in registers; two buffers
+  int query_buffers = 1;  // 2: the next queries come early, and output is staged (shared.cuh)
+  bool held = false;      // queries are held in registers
   bool turns = true;      // warpgroups take turns at the tensor cores
   bool scoring = false;   // a score is more than a scaled dot product
 };

@@ -54,7 +54,8 @@ RAPT_DEVICE Work work_at(const Parameters& p, int index, int queries) {
           (s.tiles - 1 - level) * queries};
 }
 
-// A position far outside the keys comes nearer, so that 32 bits have room for its distance to any.
+// A position far outside the keys comes nearer, so that 32 bits have room for its distance to any:
+// keys may lie as far as most_length on the other side.
 RAPT_DEVICE int within_lengths(Index position) {
   return static_cast<int>(semantics::clamp(position, -most_length / 2, most_length));
 }
@@ -109,8 +110,8 @@ RAPT_DEVICE Assignment assignment_of(const Parameters& p, const Work& work, int 
   return assignment;
 }
 
-// The number-th work of the block, for those who load. They and the warpgroups are never as many
-// works apart as there are slots.
+// The number-th work of the block, for those who load and store. They and the warpgroups are never
+// as many works apart as there are slots.
 template <TileConfig config>
 RAPT_DEVICE const Assignment& wait_for_assignment(Shared<config>& shared, int number) {
   const Slot<assignment_slots> slot(number);
@@ -135,8 +136,8 @@ RAPT_DEVICE RowPlace row_place(const Parameters& p, const Assignment& assignment
           assignment.head * packed.value + row - within * packed.value};
 }
 
-// Whether the copy engine takes the output of a warpgroup: it would write behind the end of a
-// sequence, where another may begin.
+// Whether the copy engine takes the output of a warpgroup. Where a packed sequence ends within its
+// rows, it would write behind that end, where another may begin.
 RAPT_DEVICE bool output_is_copied(const Parameters& p, const Assignment& assignment, int group) {
   return p.output_copied &&
          (!p.call.q_starts || (group + 1) * p.schedule.queries <= assignment.left);
