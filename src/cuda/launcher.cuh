@@ -8,8 +8,6 @@
 
 namespace rapt::cuda {
 
-inline constexpr int most_shared_bytes = 99 << 10;  // of a block, on every GPU since Ampere
-
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::threads, Kernel::blocks)
     entry(const __grid_constant__ typename Kernel::Parameters parameters) {
@@ -26,6 +24,11 @@ constexpr bool follows() {
   return false;
 }
 template <class Kernel>
+constexpr int shared_limit() {
+  if constexpr (requires { Kernel::shared_limit; }) return Kernel::shared_limit;
+  return most_shared_bytes;
+}
+template <class Kernel>
 constexpr bool most_shared_memory() {
   if constexpr (requires { Kernel::most_shared_memory; }) return Kernel::most_shared_memory;
   return false;
@@ -38,7 +41,7 @@ struct Launcher {
   static void launch(gpu::Grid grid, const typename Kernel::Parameters& parameters,
                      gpu::Where where) {
     static_assert(Kernel::threads % 64 == 0 && Kernel::threads <= gpu::most_threads_of_block);
-    static_assert(Kernel::shared_bytes <= most_shared_bytes);
+    static_assert(Kernel::shared_bytes <= shared_limit<Kernel>());
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
     const UseDevice current(where.device);
     if (Kernel::shared_bytes > 48 << 10 || most_shared_memory<Kernel>())

@@ -8,7 +8,7 @@
 
 namespace rapt::cuda {
 
-extern __shared__ __align__(16) unsigned char block_memory[];
+extern __shared__ __align__(1024) unsigned char block_memory[];
 
 template <class T>
 class Shared {

@@ -34,6 +34,7 @@ std::span<const Kernel* const> registered_kernels() {
       &cuda_tiny_kv,
       &cuda_flash_mma,
       &cuda_flash_wgmma,
+      &cuda_flash_wgmma_f32,
 #endif
 #if defined(RAPT_WITH_HIP)
       &hip_naive,

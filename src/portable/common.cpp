@@ -18,6 +18,15 @@ Support refuse_dim(const Problem& problem, Index most) {
                           std::max(problem.qk_dim, problem.v_dim)));
 }
 
+Support lengths_fit(const Problem& p, Index most) {
+  if (const Index longest = std::max({p.q_len, p.kv_len, p.page_size}); longest > most)
+    return Support::no(
+        text("it takes lengths and pages up to ", most, "; this problem has ", longest));
+  if (p.offset && (*p.offset > most || *p.offset < -most))
+    return Support::no(text("it takes offsets up to ", most, "; this problem has ", *p.offset));
+  return Support::yes();
+}
+
 Support blocks_fit(double blocks, const Device& device) {
   const Index most =
       device.backend == Backend::cuda ? most_blocks_x : most_threads_x / most_threads;

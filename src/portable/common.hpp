@@ -20,6 +20,9 @@ inline bool has_scoring(const Problem& p) {
 // A refusal if a head is wider than a kernel takes.
 Support refuse_dim(const Problem& problem, Index most);
 
+// A refusal if lengths, pages or the offset are more than a kernel counts to.
+Support lengths_fit(const Problem& problem, Index most);
+
 // A refusal if a launch would have more blocks than the device takes.
 Support blocks_fit(double blocks, const Device& device);
 

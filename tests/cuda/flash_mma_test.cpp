@@ -4,14 +4,12 @@
 namespace rapt::test {
 namespace {
 
-const Kernel& kernel() { return find_kernel("cuda.flash_mma"); }
-
 std::string refusal(const char* problem, const Device& device = imagined_hopper()) {
-  return kernel().supports(Problem::parse(problem), device).refusal;
+  return refusal_of("cuda.flash_mma", problem, device);
 }
 
 Config first_config(const char* problem) {
-  return kernel().configs(Problem::parse(problem), imagined_hopper()).front();
+  return find_kernel("cuda.flash_mma").configs(Problem::parse(problem), imagined_hopper()).front();
 }
 
 TEST(FlashMma, TakesEveryFeatureInEveryType) {

@@ -5,18 +5,11 @@
 namespace rapt::test {
 namespace {
 
-const Kernel& kernel() { return find_kernel("cuda.flash_wgmma"); }
-
 std::string refusal(const char* problem, const Device& device = imagined_hopper()) {
-  return kernel().supports(Problem::parse(problem), device).refusal;
+  return refusal_of("cuda.flash_wgmma", problem, device);
 }
 
-double seconds(const char* text) {
-  const Problem problem = Problem::parse(text);
-  const Device device = imagined_hopper();
-  const Config config;
-  return kernel().estimate({problem, device, config, nullptr}).seconds;
-}
+double seconds(const char* problem) { return seconds_of("cuda.flash_wgmma", problem); }
 
 TEST(FlashWgmma, TakesEveryFeatureInSixteenBits) {
   for (const char* problem :
@@ -65,29 +58,26 @@ TEST(FlashWgmma, ExpectsALongSequenceAmongShortOnesToTakeLittleMoreThanAlone) {
 }
 
 TEST_F(OnCuda, FlashWgmmaIsRightAtTheEdgesOfItsWays) {
-  for (const char* text : {
-           "b12 h2 q700 kv700 d64 bf16 causal varlen900",  // most sequences are far shorter
-           "b9 h28/4 q2000 kv300 d64 bf16 varlen2500/900 sink",
-           "b2 h14/2 q1 kv5000 d128 bf16 lse",  // rows that do not exist; sums set aside
-           "b1 h1 q200 kv9000 d64 f16 causal lse",
-           "b1 h1 q70 kv40000 d128 bf16 lse",               // output set aside
-           "b1 h1 s64 d64 bf16 causal softcap10000000000",  // a polynomial whose factors vanish
-           "b1 h1 s64 d64 bf16 causal softcap30 scale1e-8",
-           "b1 h1 q20 kv0 d64 f16",
-           // many works for each block, of a few steps
-           "b40 h16 q200 kv64 d128 bf16",
-           "b40 h16 q200 kv200 d128 bf16 causal varlen6000",
-           "b40 h16 s200 d128 f16 causal softcap30",
-           "b40 h16 s200 d128 bf16 bias:hqk",
-           "b40 h16 s200 d96 f16",
-           "b60 h16 s200 d32 f16",
-           "b60 h14/2 q150 kv90 d128 bf16 varlen6000/4000",
-       }) {
-    OneKernel one(Problem::parse(text), device, {.kernel = "cuda.flash_wgmma"}, 1);
-    one.upload();
-    one.run(nullptr);
-    EXPECT_EQ(one.fault(), "") << text;
-  }
+  expect_right(
+      "cuda.flash_wgmma",
+      {
+          "b12 h2 q700 kv700 d64 bf16 causal varlen900",  // most sequences are far shorter
+          "b9 h28/4 q2000 kv300 d64 bf16 varlen2500/900 sink",
+          "b2 h14/2 q1 kv5000 d128 bf16 lse",  // rows that do not exist; sums set aside
+          "b1 h1 q200 kv9000 d64 f16 causal lse",
+          "b1 h1 q70 kv40000 d128 bf16 lse",               // output set aside
+          "b1 h1 s64 d64 bf16 causal softcap10000000000",  // a polynomial whose factors vanish
+          "b1 h1 s64 d64 bf16 causal softcap30 scale1e-8",
+          "b1 h1 q20 kv0 d64 f16",
+          // many works for each block, of a few steps
+          "b40 h16 q200 kv64 d128 bf16",
+          "b40 h16 q200 kv200 d128 bf16 causal varlen6000",
+          "b40 h16 s200 d128 f16 causal softcap30",
+          "b40 h16 s200 d128 bf16 bias:hqk",
+          "b40 h16 s200 d96 f16",
+          "b60 h16 s200 d32 f16",
+          "b60 h14/2 q150 kv90 d128 bf16 varlen6000/4000",
+      });
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rapt/rapt.hpp"
@@ -24,6 +26,19 @@ inline Device imagined_hopper() {
   device.nominal = {
       .f32_flops = 60e12, .matrix_flops = 1070e12, .read_bandwidth = 4.8e12, .cache_bytes = 60e6};
   return device;
+}
+
+// Why a kernel does not take a problem; nothing if it does.
+inline std::string refusal_of(std::string_view kernel, const char* problem,
+                              const Device& device = imagined_hopper()) {
+  return find_kernel(kernel).supports(Problem::parse(problem), device).refusal;
+}
+// What a kernel without configs expects to take.
+inline double seconds_of(std::string_view kernel, const char* text) {
+  const Problem problem = Problem::parse(text);
+  const Device device = imagined_hopper();
+  const Config config;
+  return find_kernel(kernel).estimate({problem, device, config, nullptr}).seconds;
 }
 
 // Tests that need a GPU: skipped, and said, where there is none.
@@ -57,6 +72,9 @@ class OnCuda : public testing::Test {
     }
     return plans;
   }
+  // Runs a kernel on each of the problems, and expects it to be right.
+  void expect_right(std::string_view kernel, std::initializer_list<const char*> problems) const;
+
   static bool splits_keys(const Config& config) {
     return std::ranges::any_of(config.values, [](const auto& value) {
       return value.first == "splits" && value.second > 1;
@@ -102,5 +120,15 @@ struct OneKernel {
     return input.empty() ? "" : "it changed its input " + input;
   }
 };
+
+inline void OnCuda::expect_right(std::string_view kernel,
+                                 std::initializer_list<const char*> problems) const {
+  for (const char* text : problems) {
+    OneKernel one(Problem::parse(text), device, {.kernel = kernel}, 1);
+    one.upload();
+    one.run(nullptr);
+    EXPECT_EQ(one.fault(), "") << text;
+  }
+}
 
 }  // namespace rapt::test

@@ -120,12 +120,7 @@ Support supports(const Problem& p, const Device& device) {
   if (products_of(p) == Products::tf32x3 && std::min(p.qk_dim, p.v_dim) < least_dim)
     return Support::no(text("it takes f32 with head dims of ", least_dim,
                             " or more; this problem has ", std::min(p.qk_dim, p.v_dim)));
-  if (const Index longest = std::max({p.q_len, p.kv_len, p.page_size}); longest > most_length)
-    return Support::no(
-        text("it takes lengths and pages up to ", most_length, "; this problem has ", longest));
-  if (p.offset && (*p.offset > most_length || *p.offset < -most_length))
-    return Support::no(
-        text("it takes offsets up to ", most_length, "; this problem has ", *p.offset));
+  if (const Support fit = gpu::lengths_fit(p, most_length); !fit) return fit;
   Index least_rows = 0;
   try_tiles(p, [&]<TileConfig tiles>() {
     least_rows = tiles.rows();

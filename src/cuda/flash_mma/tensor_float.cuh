@@ -133,8 +133,7 @@ struct TensorFloat {
     RAPT_UNROLL
     for (int i = 0; i < n; ++i) {
       if constexpr (exact) {
-        const float high = __uint_as_float(x[i] & 0xffffe000u);
-        rests[i] = __float_as_uint(__uint_as_float(x[i]) - high);
+        rests[i] = ptx::rest_of_tf32(x[i]);
       } else if (isfinite(__uint_as_float(x[i]))) {  // a NaN would become a number
         x[i] += 0x1000u;
       }

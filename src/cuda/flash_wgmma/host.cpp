@@ -10,6 +10,7 @@
 #include "src/cuda/check.hpp"
 #include "src/cuda/flash_wgmma/launch.hpp"
 #include "src/cuda/flash_wgmma/tensor_map.hpp"
+#include "src/cuda/hopper.hpp"
 #include "src/cuda/kernels.hpp"
 #include "src/gpu/scoring.hpp"
 #include "src/portable/common.hpp"
@@ -220,8 +221,7 @@ bool is_only_capped(const Problem& p) {
 }
 
 Support supports(const Problem& p, const Device& device) {
-  if (!device.has("sm_90"))
-    return Support::no(text("it needs a Hopper GPU, sm_90; this is ", device.features));
+  if (const Support hopper = on_hopper(device); !hopper) return hopper;
   if (p.dtype == DType::f32) return Support::no("it takes f16 and bf16; this problem is f32");
   if (std::max(p.qk_dim, p.v_dim) > most_dim) return gpu::refuse_dim(p, most_dim);
   if (p.qk_dim == 0 || p.v_dim == 0) return Support::no("it takes head dims of 1 or more");

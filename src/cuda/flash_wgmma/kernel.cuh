@@ -17,7 +17,7 @@ struct Kernel {
   using Memory = Shared<config>;
   static constexpr int threads = (config.warpgroups + 1) * warpgroup_threads;
   static constexpr int shared_bytes = sizeof(Shared<config>);
-  static_assert(shared_bytes <= most_shared_bytes);
+  static_assert(shared_bytes <= most_shared_bytes_on_hopper);
   static_assert(!staged_in_queries<config> || config.v_dim <= config.qk_dim);
 
   RAPT_DEVICE static void run(const Parameters& p, Shared<config>& shared) {

@@ -3,13 +3,13 @@
 
 #include "src/cuda/flash_wgmma/tile_config.hpp"
 #include "src/cuda/ptx/barrier.cuh"
+#include "src/cuda/shared_memory.hpp"
 #include "src/cuda/target.cuh"
 
 namespace rapt::cuda::flash_wgmma {
 
 inline constexpr int warpgroup_threads = 128, warpgroup_rows = 64;
 inline constexpr int panel_columns = 64, panel_row_bytes = 128;
-inline constexpr int most_shared_bytes = 227 << 10;
 
 RAPT_HOST_DEVICE constexpr int panels(int dim) { return (dim + panel_columns - 1) / panel_columns; }
 RAPT_HOST_DEVICE constexpr int tile_bytes(int rows, int dim) {

@@ -43,4 +43,9 @@ RAPT_DEVICE void multiply<BF16>(float& c0, float& c1, float& c2, float& c3, cons
 
 #undef RAPT_MMA
 
+// What a product does not take of an f32.
+RAPT_DEVICE uint32_t rest_of_tf32(uint32_t x) {
+  return __float_as_uint(__uint_as_float(x) - __uint_as_float(x & 0xffffe000u));
+}
+
 }  // namespace rapt::cuda::ptx

@@ -1,8 +1,10 @@
-// Matrix products of a warpgroup: D (64, n) += A (64, 16) · B (16, n), with f32 sums in registers.
+// Matrix products of a warpgroup: D (64, n) += A (64, k) · B (k, n), with f32 sums in registers; k
+// is 16 for elements of 16 bits, and 8 for f32, of which the low 13 bits are ignored (TF32).
 //
 // D lies as d[j][0…3]: warp w, lane l holds rows 16w + l/4 (elements 0, 1) and 8 further down
 // (2, 3), columns 8j + 2(l % 4) and the next. A of f16 or bf16 lies likewise, two elements to a
-// register: a[0], a[1] the columns 0…7 of both rows, a[2], a[3] the columns 8…15.
+// register: a[0], a[1] the columns 0…7 of both rows, a[2], a[3] the columns 8…15. Of f32, a[0],
+// a[1] are column l % 4 of both rows, a[2], a[3] column l % 4 + 4.
 //
 // Products run behind the program's back. fence() comes before the first product that uses
 // registers the program wrote; commit() closes a batch; wait<n>() returns when no more than the n
@@ -16,13 +18,13 @@
 
 namespace rapt::cuda::ptx {
 
-// A matrix in shared memory, in rows of 64 elements (128 bytes) whose 16-byte pieces the copy
-// engine swizzled: 8 rows, 1024 bytes, make an atom. Further columns follow in panels of 64.
+// A matrix in shared memory, in rows of 128 bytes whose 16-byte pieces are swizzled as the copy
+// engine does it: 8 rows, 1024 bytes, make an atom. Further columns follow in panels.
 class Matrix {
  public:
-  // Rows are the 64 or n of the product, columns its 16.
+  // Rows are the 64 or n of the product, columns its k.
   RAPT_DEVICE static Matrix by_rows(const void* at) { return Matrix(at, 16); }
-  // Rows are the 16 of the product, columns its n. `panel` bytes lie between panels.
+  // Rows are the k of the product, columns its n. `panel` bytes lie between panels.
   RAPT_DEVICE static Matrix by_columns(const void* at, uint32_t panel) { return Matrix(at, panel); }
 
   RAPT_DEVICE Matrix moved(uint32_t bytes) const {
@@ -63,7 +65,7 @@ RAPT_DEVICE void changed(float (&registers)[n][4]) {
 }
 
 // multiply(d, A, B, add): A in shared memory or in registers, and B by rows. Without `add`, d is
-// overwritten. multiply_columns has B by columns.
+// overwritten. multiply_columns has B by columns. Of f32, A is in registers and B by rows.
 template <class Element, int n>
 struct Product;
 
@@ -113,6 +115,21 @@ struct Product;
   RAPT_PRODUCT(F16, "f16", __VA_ARGS__) \
   RAPT_PRODUCT(BF16, "bf16", __VA_ARGS__)
 
+#define RAPT_PRODUCT_OF_F32(n, sums, i0, i1, i2, i3, i4, i5, ...)                               \
+  template <>                                                                                   \
+  struct Product<float, n> {                                                                    \
+    RAPT_DEVICE static void multiply(float (&d)[n / 8][4], const uint32_t (&a)[4], Matrix b,    \
+                                     bool add) {                                                \
+      asm volatile("{.reg .pred add; setp.ne.b32 add, %" #i5                                    \
+                   ", 0;"                                                                       \
+                   "wgmma.mma_async.sync.aligned.m64n" #n "k8.f32.tf32.tf32 {" sums "}, {%" #i0 \
+                   ",%" #i1 ",%" #i2 ",%" #i3 "}, %" #i4 ", add, 1, 1;}"                        \
+                   : __VA_ARGS__                                                                \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor()),           \
+                     "r"(int{add}));                                                            \
+    }                                                                                           \
+  };
+
 #define RAPT_30 RAPT_TEN() "," RAPT_TEN(1) "," RAPT_TEN(2)
 #define RAPT_60 RAPT_30 "," RAPT_TEN(3) "," RAPT_TEN(4) "," RAPT_TEN(5)
 #define RAPT_90 RAPT_60 "," RAPT_TEN(6) "," RAPT_TEN(7) "," RAPT_TEN(8)
@@ -131,9 +148,15 @@ RAPT_PRODUCTS(256,
                   11) ",%120,%121,%122,%123,%124,%125,%126,%127",
               128, 129, 130, 131, 132, 133, 134, RAPT_SUMS_16(0), RAPT_SUMS_16(16))
 
+RAPT_PRODUCT_OF_F32(32, RAPT_TEN() ",%10,%11,%12,%13,%14,%15", 16, 17, 18, 19, 20, 21,
+                    RAPT_SUMS_4(0))
+RAPT_PRODUCT_OF_F32(64, RAPT_30 ",%30,%31", 32, 33, 34, 35, 36, 37, RAPT_SUMS_8(0))
+RAPT_PRODUCT_OF_F32(128, RAPT_60 ",%60,%61,%62,%63", 64, 65, 66, 67, 68, 69, RAPT_SUMS_16(0))
+
 #undef RAPT_90
 #undef RAPT_60
 #undef RAPT_30
+#undef RAPT_PRODUCT_OF_F32
 #undef RAPT_PRODUCTS
 #undef RAPT_PRODUCT
 #undef RAPT_SUMS_16

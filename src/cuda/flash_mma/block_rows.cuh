@@ -1,0 +1,261 @@
+// The rows of a block that goes through keys a tile at a time: which ones they are, which keys they
+// see, what becomes of their scores, and how their results leave.
+#pragma once
+
+#include "src/cuda/flash_mma/fragments.cuh"
+#include "src/cuda/flash_mma/parameters.hpp"
+#include "src/cuda/ptx/barrier.cuh"
+#include "src/cuda/ptx/cp_async.cuh"
+#include "src/gpu/slices.hpp"
+#include "src/gpu/sums.hpp"
+
+namespace rapt::cuda::flash_mma {
+
+using gpu::Index;
+
+// `together`: warps that decide together whether they see a tile of keys, since their products are
+// one.
+template <TileConfig config, class Element, int together = 1>
+struct BlockRows {
+  using Parameters = flash_mma::Parameters;
+  using Scores = RowsOf<config, config.warp_keys()>;
+  using Out = RowsOf<config, config.dim>;
+  static constexpr int threads = config.warps() * 32, blocks = config.blocks;
+  static constexpr int rows = Scores::rows, warp_rows = config.row_tiles * 16;
+  static constexpr int block_rows = config.rows(), warp_keys = config.warp_keys();
+  // In the end, over the tiles: what key warps have of each row.
+  static constexpr int lanes = config.dim / gpu::split_kv_elements;
+  using Merge = gpu::Slices<Target, lanes, config.key_warps, block_rows, 8>;
+  // Tiles between two times that the sums of weights are set aside, and the result. A tile's
+  // weights are summed apart, and so is its part of a result of f32: they are one addition.
+  static constexpr int sums_span = gpu::span_of_sums<float> / 2;
+  static constexpr int span =
+      sizeof(Element) == 4 ? sums_span : gpu::span_of_sums<Element> / warp_keys;
+  static_assert((config.keys & (config.keys - 1)) == 0 && (span & (span - 1)) == 0);
+
+  // attend(p, block) leaves results of the block's rows in shared memory.
+  template <class Attend>
+  RAPT_DEVICE static void run(const Parameters& p, Attend attend) {
+    const Block block = block_at(p, Target::block_x());
+    if (block.tile.rows <= 0 || !block.tile.has_chunk(block.chunk)) return;
+    attend(p, block);
+    barrier();
+    // Looked up again, so that it takes no registers before.
+    finish(p, block_at(p, Target::unknown(Target::block_x())));
+  }
+
+  // Of the warps that have rows; others may help them.
+  RAPT_DEVICE static void barrier() { ptx::named_wait(0, threads); }
+
+  struct Block {
+    gpu::RowTile tile;
+    int kv_head, chunk;
+  };
+  // All kv heads of a sequence start together, and of their rows the last ones first: under a
+  // causal mask they take longest.
+  RAPT_DEVICE static Block block_at(const Parameters& p, int index) {
+    const int tiles = p.kv_heads.quotient(index), chunks = p.tiles.quotient(tiles);
+    const int tile = p.tiles.value - 1 - p.tiles.remainder(tiles);
+    return {gpu::row_tile(p, p.chunks.quotient(chunks), tile), p.kv_heads.remainder(index),
+            p.chunks.remainder(chunks)};
+  }
+
+  // Null where there is none.
+  RAPT_DEVICE static const Element* query_row(const Parameters& p, const Block& block, int row) {
+    if (row >= block.tile.rows) return nullptr;
+    const gpu::SplitKvRow of = gpu::row_at(p, block.kv_head, block.tile.first_row + row);
+    const semantics::Place place = semantics::query_place(p.call, block.tile.sequence, of.query);
+    return static_cast<const Element*>(p.call.q) +
+           semantics::row_offset(p.call.q_stride, place, of.head);
+  }
+
+  // Rows go out from where attend() left them.
+  RAPT_DEVICE static void finish(const Parameters& p, const Block& block) {
+    const gpu::RowTile& tile = block.tile;
+    for (int i = Target::thread(); i < tile.rows * lanes; i += threads) {
+      float out[gpu::split_kv_elements];
+      const gpu::RowState state = Merge::merged(i / lanes, i % lanes, out);
+      const gpu::SplitKvRow row = gpu::row_at(p, block.kv_head, tile.first_row + i / lanes);
+      const int at = i % lanes * gpu::split_kv_elements;
+      if (tile.has_one_chunk())
+        gpu::finish_row<Target, Element>(p, tile.sequence, row, at, state, out);
+      else
+        gpu::store_partial<Target>(p, gpu::first_partial(p, tile.sequence, row) + block.chunk, at,
+                                   state, out);
+    }
+  }
+
+  // Lengths are limited, so that places of keys fit into 32 bits.
+  struct Keys {
+    int begin, end;
+  };
+  RAPT_DEVICE static Keys keys_in(semantics::Range range) {
+    return {static_cast<int>(range.begin), static_cast<int>(range.end)};
+  }
+
+  // What a warp needs to know in its loop: the sequence, its rows, those of a kv head from `first`
+  // on, and the block's keys.
+  struct Work {
+    int sequence, offset, kv_len, kv_head;
+    int first, end;  // end: behind the last row of the block
+    Keys keys;
+    Keys some, all;  // that at least one row of the warps together sees, and that all see
+  };
+  RAPT_DEVICE static Work work_of(const Parameters& p, const Block& block) {
+    const gpu::RowTile& tile = block.tile;
+    const int skipped = block.chunk * tile.chunk_keys, left = tile.keys - skipped;
+    const int begin = tile.first_key + skipped;
+    Work work = {
+        .sequence = static_cast<int>(tile.sequence.index),
+        .offset = static_cast<int>(tile.sequence.offset),
+        .kv_len = static_cast<int>(tile.sequence.kv_len),
+        .kv_head = block.kv_head,
+        .first = tile.first_row + row_warp() * warp_rows,
+        .end = tile.first_row + tile.rows,
+        .keys = {begin, begin + (left < tile.chunk_keys ? left : tile.chunk_keys)},
+        .some = {0, 0},
+        .all = {0, 0},
+    };
+    constexpr int some_rows = together * warp_rows;
+    const int first = tile.first_row + row_warp() / together * some_rows;
+    if (first >= work.end) return work;
+    const int last = (first + some_rows < work.end ? first + some_rows : work.end) - 1;
+    const int first_position = p.group.quotient(first) + work.offset;
+    const int last_position = p.group.quotient(last) + work.offset;
+    work.some = keys_in(
+        semantics::keys_of_some(p.call.window, first_position, last_position, work.keys.end));
+    work.all = keys_in(
+        semantics::keys_of_all(p.call.window, first_position, last_position, work.keys.end));
+    return work;
+  }
+  // Spans end at multiples of their keys, a power of two.
+  RAPT_DEVICE static bool ends_span(int first, int next, int tiles) {
+    return ((first ^ next) & -(tiles * config.keys)) != 0;
+  }
+  RAPT_DEVICE static int row_warp() {
+    return config.key_warps == 1 ? Target::wave() : Target::wave() % config.row_warps;
+  }
+  RAPT_DEVICE static int key_warp() {
+    return config.key_warps == 1 ? 0 : Target::wave() / config.row_warps;
+  }
+
+  // What a lane has of its rows so far.
+  struct Results {
+    float references[rows], sums[rows][1];
+    Out out = {};
+
+    RAPT_DEVICE Results() {
+      RAPT_UNROLL
+      for (int i = 0; i < rows; ++i) {
+        references[i] = gpu::minus_infinity;
+        sums[i][0] = 0;
+      }
+    }
+  };
+  // What it has set aside. Not one with the above: memory of the thread would hold both.
+  class Earlier {
+   public:
+    // After the tile from key `first` on; `next` is the first key of the one that follows.
+    RAPT_DEVICE void take(int first, int next, Results& results) {
+      if (ends_span(first, next, sums_span)) sums_.set_aside(results.references, results.sums);
+      if (ends_span(first, next, span)) out_.set_aside(results.references, results.out.at);
+    }
+    RAPT_DEVICE void join(Results& results) {
+      sums_.join(results.references, results.sums);
+      out_.join(results.references, results.out.at);
+    }
+
+   private:
+    gpu::SumsSetAside<Target, rows, 1> sums_;
+    gpu::SumsSetAside<Target, rows, Out::columns> out_;
+  };
+
+  // Leaves (reference, sum, out) in shared memory, where tiles were.
+  RAPT_DEVICE static void leave(const Results& results) {
+    ptx::wait_for_copies();
+    barrier();  // the tiles are used
+    RAPT_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      const int row = row_warp() * warp_rows + row_of_lane(i);
+      const float sum = gpu::sum_over<Target, 4>(results.sums[i][0]);
+      if (Target::lane() % 4 == 0) Merge::put_state(key_warp(), row, {results.references[i], sum});
+      RAPT_UNROLL
+      for (int j = 0; j < Out::columns; j += 2)
+        Merge::put_two(key_warp(), row, column_of_lane(j), results.out.at[i][j],
+                       results.out.at[i][j + 1]);
+    }
+  }
+
+  // Dot products become exponents where that takes more than scaling. Through memory of the thread,
+  // since a loop over registers would be unrolled into a kernel several times as long.
+  RAPT_DEVICE static void score_pairs(const Parameters& p, const Work& work, int first,
+                                      Scores& scores) {
+    Scores memory;
+    const int zero = Target::unknown(0);
+    RAPT_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      RAPT_UNROLL
+      for (int j = 0; j < Scores::columns; ++j) memory.at[i + zero][j] = scores.at[i][j];
+    }
+    RAPT_NO_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      const int row = work.first + row_of_lane(i);
+      if (row >= work.end) continue;
+      const gpu::SplitKvRow at = gpu::row_at(p, work.kv_head, row);
+      const int position = at.query + work.offset;
+      RAPT_NO_UNROLL
+      for (int j = 0; j < Scores::columns; ++j) {
+        const int key = first + column_of_lane(j);
+        if (semantics::in_window(p.call.window, position, key, work.kv_len))
+          memory.at[i][j] = gpu::scored_exponent<Target, Element>(
+              p.call, work.sequence, at.head, at.query, position, key, memory.at[i][j]);
+      }
+    }
+    RAPT_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      RAPT_UNROLL
+      for (int j = 0; j < Scores::columns; ++j) scores.at[i][j] = memory.at[i + zero][j];
+    }
+  }
+
+  // Pairs outside the window become −∞, and those with keys behind the block's.
+  RAPT_DEVICE static void hide(const Parameters& p, const Work& work, int first, Scores& scores) {
+    RAPT_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      const int query = p.group.quotient(work.first + row_of_lane(i));
+      const Keys seen =
+          keys_in(semantics::key_range(p.call.window, query + work.offset, work.keys.end));
+      RAPT_UNROLL
+      for (int j = 0; j < Scores::columns; ++j) {
+        const int key = first + column_of_lane(j);
+        if (key < seen.begin || key >= seen.end) scores.at[i][j] = gpu::minus_infinity;
+      }
+    }
+  }
+
+  // Scores become weights. What was summed so far is to be multiplied by `rescale`.
+  RAPT_DEVICE static void weigh(float scale, Scores& scores, Results& results,
+                                float (&rescale)[rows]) {
+    RAPT_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      float(&row)[Scores::columns] = scores.at[i];
+      float largest = row[0];
+      RAPT_UNROLL
+      for (int j = 1; j < Scores::columns; ++j) largest = fmaxf(largest, row[j]);
+      largest = gpu::largest_over<Target, 4>(largest) * scale;
+      const float reference = fmaxf(largest, results.references[i]);
+      const float base = gpu::finite_reference(reference);
+      rescale[i] = Target::exp2(results.references[i] - base);
+      results.references[i] = reference;
+      float sum = 0;
+      RAPT_UNROLL
+      for (int j = 0; j < Scores::columns; ++j) {
+        row[j] = Target::exp2(row[j] * scale - base);
+        sum += row[j];
+      }
+      results.sums[i][0] = results.sums[i][0] * rescale[i] + sum;
+    }
+  }
+};
+
+}  // namespace rapt::cuda::flash_mma

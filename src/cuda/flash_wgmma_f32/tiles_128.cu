@@ -1,0 +1,8 @@
+#include "src/cuda/flash_wgmma_f32/launch.cuh"
+
+namespace rapt::cuda::flash_wgmma_f32 {
+
+template void launch<tiles_for(128, false)>(const Parameters&, gpu::Where);
+template void launch<tiles_for(128, true)>(const Parameters&, gpu::Where);
+
+}  // namespace rapt::cuda::flash_wgmma_f32
