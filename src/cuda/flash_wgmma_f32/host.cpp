@@ -74,9 +74,8 @@ double step_seconds(const Problem& p, const Device& device, const TileConfig& ti
                           (rate * std::max(device.nominal.matrix_flops, 1.0));
   const double one_warpgroup = tiles.row_warps == 4 ? 2 : 1;
   const double scoring = gpu::has_scoring(p) ? one_warpgroup * scoring_seconds * pairs : 0;
-  constexpr double loading_threads = 128;
-  const double lookups =
-      p.paged() ? lookup_seconds * 2 * tiles.keys * tiles.dim / 4 / loading_threads : 0;
+  const double pieces = 2.0 * tiles.keys * tiles.dim / 4 / preparing_threads;
+  const double lookups = p.paged() ? lookup_seconds * pieces : 0;
   return std::max(products + scoring, lookups);
 }
 

@@ -9,6 +9,9 @@ namespace rapt::cuda::flash_wgmma_f32 {
 using flash_mma::Parameters;
 using flash_mma::TileConfig;
 
+// Of a block, beside those that compute.
+inline constexpr int preparing_threads = 128;
+
 // One or two warpgroups compute, on 64 rows each: a warp has 16 of them and all keys of a tile.
 constexpr TileConfig tiles(int dim, int warpgroups, int keys, bool scoring) {
   return {

@@ -14,22 +14,19 @@
 // transposed into the same order (tiles.cuh).
 #pragma once
 
+#include "src/cuda/flash_wgmma_f32/launch.hpp"
 #include "src/cuda/flash_wgmma_f32/tiles.cuh"
 #include "src/cuda/ptx/wgmma.cuh"
 
 namespace rapt::cuda::flash_wgmma_f32 {
 
 using flash_mma::RowsOf;
-using flash_mma::TileConfig;
 
 template <int n>
 RAPT_DEVICE void split(const uint32_t (&x)[n], uint32_t (&rests)[n]) {
   RAPT_UNROLL
   for (int i = 0; i < n; ++i) rests[i] = ptx::rest_of_tf32(x[i]);
 }
-
-// Of a block, beside those that compute.
-inline constexpr int preparing_threads = 128;
 
 template <TileConfig config>
 struct Products {
