@@ -171,6 +171,7 @@ std::string json_report(const BenchContext& context, std::span<const Measurement
          {"device", context.device.to_string()},
          {"backend", name(context.device.backend)},
          {"threads", context.device.threads},
+         {"multiprocessors", context.device.multiprocessors},
          {"features", context.device.features},
          {"f32_flops", limits.f32_flops},
          {"matrix_flops", limits.matrix_flops},

@@ -53,8 +53,7 @@ int bench(const SharedOptions& shared, const BenchOptions& options) {
              csv = output(options.csv);  // a bad path fails now, not at the end
   const Device device = shared.device();
   const BenchContext context = {device, roof_limits(device), command_line(shared, options)};
-  fmt::print("{}, {} {}: {} f32, {} read\n", device.name, device.threads,
-             device.backend == Backend::cpu ? "threads" : "multiprocessors",
+  fmt::print("{}, {}: {} f32, {} read\n", device.name, width_of(device),
              human_quantity(context.limits.f32_flops, "flop/s"),
              human_quantity(context.limits.read_bandwidth, "B/s"));
   fmt::print("{}", table_header(device));

@@ -90,8 +90,11 @@ void print_block(const Row& row) {
   fmt::print("{}: {}\n", device.to_string(), device.name);
   line("backend", name(device.backend));
   line("features", device.features.empty() ? "-" : device.features);
-  line(device.backend == Backend::cpu ? "threads" : "multiprocessors",
-       std::to_string(device.threads));
+  if (device.backend == Backend::cpu) {
+    line("threads", std::to_string(device.threads));
+  } else {
+    line("multiprocessors", std::to_string(device.multiprocessors));
+  }
   line("memory", or_dash(nominal.memory_bytes, human_bytes(nominal.memory_bytes)));
   line("cache", or_dash(nominal.cache_bytes, human_bytes(nominal.cache_bytes)));
   print_limits(row);
@@ -135,6 +138,7 @@ Json to_json(const Row& row) {
           {"backend", name(device.backend)},
           {"features", features},
           {"threads", device.threads},
+          {"multiprocessors", device.multiprocessors},
           {"memory_bytes", or_null(device.nominal.memory_bytes)},
           {"cache_bytes", or_null(device.nominal.cache_bytes)},
           {"nominal", limits_json(device.nominal)},

@@ -194,7 +194,7 @@ int tune(const SharedOptions& shared, const TuneOptions& options) {
   const Device device = shared.device();
   const std::string path = output_path(options);
   const Limits limits = roof_limits(device);
-  fmt::print("{}, {} threads\n", device.name, device.threads);
+  fmt::print("{}, {}\n", device.name, width_of(device));
 
   std::size_t stored = 0;
   bool wrong = false;

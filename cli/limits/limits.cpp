@@ -37,8 +37,7 @@ constexpr bool full_speed_build =
 #endif
 
 std::string machine_key(const Device& device) {
-  if (device.backend != Backend::cpu)
-    return fmt::format("{}, {} multiprocessors", device.name, device.threads);
+  if (device.backend != Backend::cpu) return fmt::format("{}, {}", device.name, width_of(device));
   return fmt::format("{}, {} processors{}", device.name, available_processors(),
                      full_speed_build ? "" : ", debugging build");
 }
@@ -47,7 +46,6 @@ MeasuredLimits measure_gpu(const Device& device) {
   Progress progress(1);
   progress.show(0, fmt::format("measuring {}", device.to_string()));
   MeasuredLimits limits;
-  limits.threads = device.threads;
   limits.all_threads = find_backend(device.backend).measure(device);
   return limits;
 }
@@ -76,6 +74,11 @@ MeasuredLimits measure_cpu(const Device& device) {
 }
 
 }  // namespace
+
+std::string width_of(const Device& device) {
+  return device.backend == Backend::cpu ? fmt::format("{} threads", device.threads)
+                                        : fmt::format("{} multiprocessors", device.multiprocessors);
+}
 
 bool can_measure(const Device& device) {
   return device.backend == Backend::cpu || find_backend(device.backend).measure;
@@ -108,9 +111,8 @@ Limits roof_limits(const Device& device, Freshness freshness) {
   const auto reach = [&](double Limits::*limit, double Rates::*rate) {
     const double one = measured.one_thread.*rate, all = measured.all_threads.*rate;
     if (all == 0) return;
-    limits.*limit = device.threads >= measured.threads ? all
-                    : device.threads == 1              ? one
-                                                       : std::min(one * device.threads, all);
+    const bool whole = device.backend != Backend::cpu || device.threads >= measured.threads;
+    limits.*limit = whole ? all : std::min(one * device.threads, all);
   };
   reach(&Limits::f32_flops, &Rates::f32_flops);
   reach(&Limits::matrix_flops, &Rates::matrix_flops);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "rapt/rapt.hpp"
 #include "src/core/rates.hpp"
@@ -13,7 +14,7 @@ namespace rapt::cli {
 
 struct MeasuredLimits {
   Rates one_thread, all_threads;  // of a GPU: nothing, and the whole chip
-  std::int32_t threads = 1;       // how many "all" are
+  std::int32_t threads = 1;       // how many "all" are; of a GPU: not looked at
   double dispatch_seconds = 0;    // of a job without work on all threads; 0 if unknown
 };
 
@@ -21,6 +22,9 @@ enum class Freshness {
   cached,  // what an earlier measurement left, else measured now
   now,     // measured now
 };
+
+// What a device does at once, in words: "2 threads", "132 multiprocessors".
+std::string width_of(const Device& device);
 
 bool can_measure(const Device& device);
 

@@ -169,9 +169,10 @@ struct RAPT_API Device {
   Backend backend = Backend::cpu;
   std::int32_t index = 0;
   std::string name;
-  std::string features;      // names separated by spaces: "avx2 fma f16c"
-  std::int32_t threads = 1;  // CPU: threads a plan uses. GPU: multiprocessors
-  Limits nominal;            // from the data sheet, the same on every run
+  std::string features;              // names separated by spaces: "avx2 fma f16c"
+  std::int32_t threads = 1;          // that a plan uses on the CPU; 1 on a GPU
+  std::int32_t multiprocessors = 0;  // of a GPU; 0 on the CPU
+  Limits nominal;                    // from the data sheet, the same on every run
 
   // 0 threads: RAPT_THREADS, else every processor this process may use.
   static Device cpu(std::int32_t threads = 0);

@@ -16,7 +16,7 @@ namespace rapt {
 
 struct Task {
   const Problem& problem;
-  const Device& device;  // device.threads is how many threads the task may use at once
+  const Device& device;  // on the CPU, device.threads is how many the task may use at once
   const Config& config;
   Executor* executor;  // set while running on the CPU
 };

@@ -108,7 +108,7 @@ std::string read_regular_file(const std::string& path) {
 
 std::string tuning_machine(const Device& device) {
   return text(name(device.backend), " | ", field(device.name), " | ", field(device.features), " | ",
-              device.threads);
+              device.backend == Backend::cpu ? device.threads : device.multiprocessors);
 }
 
 std::string tuning_file_path() {

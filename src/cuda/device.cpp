@@ -55,7 +55,7 @@ Device describe(int index) {
   device.index = index;
   device.name = properties.name;
   device.features = text("sm_", properties.major, properties.minor);
-  device.threads = properties.multiProcessorCount;
+  device.multiprocessors = properties.multiProcessorCount;
   device.nominal = nominal_limits(index, properties.multiProcessorCount, properties.totalGlobalMem);
   return device;
 }

@@ -17,8 +17,8 @@ Device describe(int index) {
   const int wave_size = index == 0 ? 32 : 64;
   device.name = text("GPU emulator, wave ", wave_size);
   device.features = text("wave", wave_size);
-  device.threads = 8;
-  device.nominal.f32_flops = clock * device.threads * flops_per_clock;
+  device.multiprocessors = 8;
+  device.nominal.f32_flops = clock * device.multiprocessors * flops_per_clock;
   device.nominal.read_bandwidth = device.nominal.copy_bandwidth = 100e9;
   device.nominal.memory_bytes = 4.0 * (1 << 30);
   device.nominal.cache_bytes = 4 << 20;

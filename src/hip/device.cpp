@@ -39,9 +39,9 @@ Device describe(int index) {
   device.name = properties.name;
   device.features =
       text(architecture.substr(0, architecture.find(':')), " wave", properties.warpSize);
-  device.threads = properties.multiProcessorCount;
-  device.nominal.f32_flops = clock * device.threads * rates.f32;
-  device.nominal.matrix_flops = clock * device.threads * rates.matrix;
+  device.multiprocessors = properties.multiProcessorCount;
+  device.nominal.f32_flops = clock * device.multiprocessors * rates.f32;
+  device.nominal.matrix_flops = clock * device.multiprocessors * rates.matrix;
   device.nominal.read_bandwidth = device.nominal.copy_bandwidth =
       2e3 * properties.memoryClockRate * properties.memoryBusWidth / 8;  // double data rate
   device.nominal.memory_bytes = static_cast<double>(properties.totalGlobalMem);

@@ -12,9 +12,14 @@
 namespace rapt {
 namespace {
 
-// A device is plain data, and kernels divide their work by its threads.
+// A device is plain data, and kernels divide their work by its threads or multiprocessors.
 void check(const Device& device) {
-  if (device.backend == Backend::cpu) check_threads(device.threads);
+  if (device.backend == Backend::cpu) {
+    check_threads(device.threads);
+  } else if (device.multiprocessors < 1) {
+    fault("the device ", device.to_string(), " has ", device.multiprocessors,
+          " multiprocessors; a GPU has 1 or more: take it from Device::parse() or devices()");
+  }
 }
 
 // `chosen`: the config of a kernel that is chosen already; null: its best guess.

@@ -38,7 +38,8 @@ Support blocks_fit(double blocks, const Device& device) {
 Estimate compute_estimate(const Task& task, double flops, double efficiency, double blocks,
                           double launches) {
   const Limits& nominal = task.device.nominal;
-  const double busy = std::clamp(blocks / task.device.threads, 1.0 / task.device.threads, 1.0);
+  const double busy =
+      std::clamp(blocks / task.device.multiprocessors, 1.0 / task.device.multiprocessors, 1.0);
   return estimate_from(flops, efficiency * busy * nominal.f32_flops, task.problem.bytes(),
                        0.85 * nominal.read_bandwidth, launches * launch_seconds);
 }

@@ -47,7 +47,7 @@ Estimate FlashHost::estimate(const Task& task) {
   const double padding = double(semantics::rounded_up(p.q_len, config.rows)) / rows *
                          (2.0 * config.dim) / double(std::max<Index>(p.qk_dim + p.v_dim, 1));
   const Estimate average = compute_estimate(task, p.flops() * padding, efficiency, blocks_of(p), 1);
-  const double multiprocessors = task.device.threads;
+  const double multiprocessors = task.device.multiprocessors;
   const double sharing =
       std::clamp(std::ceil(blocks_of(p) / multiprocessors), 1.0, double(config.blocks));
   const double block_flops = 4.0 * config.dim * config.rows * most_keys(p, config.rows);

@@ -26,7 +26,7 @@ double out_blocks(const Problem& p, Index rows) {
 Index slices_for(const Problem& p, const Device& device, Index rows) {
   const double blocks =
       query_tiles(p, rows) * double(divided_up(std::min(p.kv_len, most_keys), rows));
-  const double wanted = blocks_wanted * device.threads / std::max(blocks, 1.0);
+  const double wanted = blocks_wanted * device.multiprocessors / std::max(blocks, 1.0);
   return std::clamp<Index>(static_cast<Index>(wanted), 1, divided_up(p.qk_dim, least_slice));
 }
 
@@ -60,8 +60,8 @@ std::vector<Config> FlashWideHost::configs(const Problem& p, const Device& devic
   const auto filling = [&](const TiledConfig& tiles) {
     return config(tiles, slices_for(p, device, tiles.rows));
   };
-  const bool large =
-      p.q_len > 2 * small_tiles.rows && 2 * out_blocks(p, large_tiles.rows) >= device.threads;
+  const bool large = p.q_len > 2 * small_tiles.rows &&
+                     2 * out_blocks(p, large_tiles.rows) >= device.multiprocessors;
   std::vector<Config> all = {filling(large ? large_tiles : small_tiles),
                              filling(large ? small_tiles : large_tiles)};
   for (const TiledConfig& tiles : {large_tiles, small_tiles}) {

@@ -35,7 +35,7 @@ Rates measure_rates(const Device& device, StreamClock& clock, LaunchLimits launc
       .vectors = blocks * StreamShape::vectors_of_block,
       .from = static_cast<const Vector16*>(source.data()),
       .to = static_cast<Vector16*>(target.data()),
-      .blocks = Index{device.threads} * blocks_of_processor,
+      .blocks = Index{device.multiprocessors} * blocks_of_processor,
       .rounds = rounds,
       .factor = std::numeric_limits<float>::quiet_NaN(),
       .addend = 1,

@@ -48,7 +48,7 @@ struct Cut {
 // its blocks, but no less than the rounds of one.
 Estimate estimate_with(const Problem& p, const Device& device, Index splits) {
   const Cut cut(p);
-  const Index keys = expected_keys(p), multiprocessors = std::max(device.threads, 1);
+  const Index keys = expected_keys(p), multiprocessors = std::max(device.multiprocessors, 1);
   const Index chunk =
       std::min(keys, std::max<Index>(split_kv_least_keys, divided_up(keys, splits)));
   const Index chunks = chunk > 0 ? divided_up(keys, chunk) : 1;
@@ -83,7 +83,7 @@ Estimate estimate_with(const Problem& p, const Device& device, Index splits) {
 std::vector<Index> splits_of(const Problem& p, const Device& device) {
   if (p.batch_invariant) return {splits_of_any_batch};
   const Cut cut(p);
-  const Index in_turn = blocks_in_turn * cut.resident * std::max(device.threads, 1);
+  const Index in_turn = blocks_in_turn * cut.resident * std::max(device.multiprocessors, 1);
   const Index most =
       most_chunks(p, std::clamp<Index>(in_turn / std::max<Index>(cut.blocks, 1), 2, most_splits));
   Index best = 1;

@@ -11,7 +11,7 @@ namespace {
 Device imagined_device() {
   Device device;
   device.backend = Backend::cuda;
-  device.threads = 132;
+  device.multiprocessors = 132;
   device.nominal = {.f32_flops = 60e12, .matrix_flops = 900e12, .read_bandwidth = 4e12};
   device.nominal.memory_bytes = 1e11;
   return device;

@@ -22,7 +22,7 @@ inline Device imagined_hopper() {
   Device device;
   device.backend = Backend::cuda;
   device.features = "sm_90";
-  device.threads = 132;
+  device.multiprocessors = 132;
   device.nominal = {
       .f32_flops = 60e12, .matrix_flops = 1070e12, .read_bandwidth = 4.8e12, .cache_bytes = 60e6};
   return device;

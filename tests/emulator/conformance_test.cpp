@@ -11,6 +11,14 @@ constexpr std::uint64_t cases = 50;
 
 std::vector<Device> emulators() { return {Device::parse("emu:0"), Device::parse("emu:1")}; }
 
+TEST(EmulatorDevices, AreGpusWithMultiprocessorsAndOneThread) {
+  for (const Device& device : emulators()) {
+    EXPECT_EQ(device.threads, 1);
+    EXPECT_EQ(device.multiprocessors, 8);
+  }
+  EXPECT_EQ(Device::cpu(3).multiprocessors, 0);
+}
+
 TEST(EmulatorConformance, EveryKernelIsRightWhereItSaysYesAndGivesASentenceWhereItSaysNo) {
   std::uint64_t seed = 0;
   for (const Device& device : emulators()) {

@@ -25,7 +25,7 @@ class ScriptedClock : public StreamClock {
 
 TEST(GpuRates, CountTheBytesAndFlopsOfTheBestTime) {
   Device device = Device::cpu(1);
-  device.threads = 3;
+  device.multiprocessors = 3;
   device.nominal.memory_bytes = 8 * double(1 << 20);
   ScriptedClock clock;
   const Rates rates = measure_rates(device, clock, remember);
@@ -35,7 +35,7 @@ TEST(GpuRates, CountTheBytesAndFlopsOfTheBestTime) {
   EXPECT_EQ(rates.copy_bandwidth, 2 * bytes);
   const double multiply_adds = double(last_launch.blocks) * last_launch.rounds * 256 * 8 * 32;
   EXPECT_EQ(rates.f32_flops, 2 * multiply_adds);
-  EXPECT_EQ(last_launch.blocks % device.threads, 0);
+  EXPECT_EQ(last_launch.blocks % device.multiprocessors, 0);
   EXPECT_EQ(rates.matrix_flops, 0);
 }
 

@@ -154,6 +154,7 @@ TEST(Names, AnUnknownKernelIsAnErrorThatListsThoseThatExist) {
 TEST(Names, AKernelOfAnotherBackendIsAnError) {
   Device other = two_threads();
   other.backend = Backend::cuda;
+  other.multiprocessors = 4;
   EXPECT_TRUE(
       throws(ErrorCode::unsupported, "cpu.naive (named by the caller) runs on cpu; the",
              [&] { Plan(Problem::parse("b1 h2 s5 d4 f32"), other, {.kernel = "cpu.naive"}); }));
@@ -190,6 +191,17 @@ TEST(Names, ADeviceWithoutThreadsIsAnError) {
                      [&] { Plan(Problem::parse("b1 h2 s5 d4 f32"), none); }));
   EXPECT_TRUE(throws(invalid, "the CPU device has 0 threads",
                      [&] { explain(Problem::parse("b1 h2 s5 d4 f32"), none); }));
+}
+
+TEST(Names, AGpuWithoutMultiprocessorsIsAnError) {
+  Device none;
+  none.backend = Backend::cuda;
+  none.index = 1;
+  constexpr const char* sentence =
+      "the device cuda:1 has 0 multiprocessors; a GPU has 1 or more: take it from Device::parse()";
+  const Problem problem = Problem::parse("b1 h2 s5 d4 f32");
+  EXPECT_TRUE(throws(invalid, sentence, [&] { Plan(problem, none); }));
+  EXPECT_TRUE(throws(invalid, sentence, [&] { explain(problem, none); }));
 }
 
 TEST(Environment, AnUnknownKernelInRaptKernelIsAnErrorEvenWhereTheChoiceWouldWork) {

@@ -39,6 +39,17 @@ TEST(TuningFile, WhatIsPrintedReadsBack) {
   }
 }
 
+TEST(TuningFile, AMachineIsKnownByItsThreadsAndAGpuByItsMultiprocessors) {
+  Device device = test::two_threads();
+  device.name = "A chip";
+  device.features = "avx2";
+  EXPECT_EQ(tuning_machine(device), "cpu | A chip | avx2 | 2");
+  device.backend = Backend::cuda;
+  device.threads = 1;
+  device.multiprocessors = 132;
+  EXPECT_EQ(tuning_machine(device), "cuda | A chip | avx2 | 132");
+}
+
 TEST(TuningFile, CommentsBlankLinesAndForeignLineEndsAreNoFault) {
   const auto read =
       parse_tuning(std::string("rapt tuning 1\r\n# a | comment\r\n\r\n") + line + "  \n");

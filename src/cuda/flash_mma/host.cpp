@@ -158,7 +158,7 @@ constexpr double scoring_slowdown = 2;
 Estimate estimate_with(const Problem& p, const Device& device, const TileConfig& tiles,
                        Index splits) {
   const bool uneven = p.window.left || p.window.right || p.varlen || p.lengths;
-  const double multiprocessors = std::max(device.threads, 1);
+  const double multiprocessors = std::max(device.multiprocessors, 1);
   const double rows = double(std::max<Index>(p.total_q, 1)) * double(p.heads);
   const double row_tiles = double(std::max<Index>(gpu::tiles_of_rows(p, tiles.rows()), 1));
   const double dims = double(std::max<Index>(p.qk_dim + p.v_dim, 1));
@@ -230,7 +230,7 @@ std::vector<Config> configs(const Problem& p, const Device& device) {
   try_tiles(p, [&]<TileConfig tiles>() {
     const Index blocks =
         std::max<Index>(p.batch * p.kv_heads * gpu::tiles_of_rows(p, tiles.rows()), 1);
-    const Index wanted = Index{4} * tiles.blocks * std::max(device.threads, 1) / blocks;
+    const Index wanted = Index{4} * tiles.blocks * std::max(device.multiprocessors, 1) / blocks;
     const Index most =
         p.batch_invariant ? 1 : gpu::most_chunks(p, std::clamp<Index>(wanted, 2, most_splits));
     for (Index splits = 1; splits <= most; splits = after(splits)) {

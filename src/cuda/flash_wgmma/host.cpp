@@ -244,7 +244,7 @@ Support supports(const Problem& p, const Device& device) {
     return Support::no(
         text("it takes offsets up to ", most_length, "; this problem has ", *p.offset));
   // Blocks that come to ask when all works are begun still count theirs.
-  return gpu::blocks_fit(works_of(p, tiles_of(p)).count() + 2.0 * device.threads, device);
+  return gpu::blocks_fit(works_of(p, tiles_of(p)).count() + 2.0 * device.multiprocessors, device);
 }
 
 // What a score costs beyond a scaled dot product: biases that the copy engine cannot bring, and
@@ -261,7 +261,7 @@ Estimate estimate(const Task& task) {
   const Problem& p = task.problem;
   const TileConfig tiles = tiles_of(p);
   const Works works = works_of(p, tiles);
-  const double blocks = std::max(1.0, std::min(works.count(), double(task.device.threads)));
+  const double blocks = std::max(1.0, std::min(works.count(), double(task.device.multiprocessors)));
   const double rows = double(std::max<Index>(p.total_q, 1)) * double(p.heads);
   const double keys = p.flops() / (2.0 * double(p.qk_dim + p.v_dim) * rows);  // that a row sees
   const double steps = (is_uneven(p) ? keys + (tiles.keys + double(works.queries)) / 2
@@ -273,7 +273,7 @@ Estimate estimate(const Task& task) {
                       : tiles.v_dim <= 64  ? 0.55
                       : tiles.v_dim <= 128 ? 0.7
                                            : 0.77;
-  const double rate = busy * task.device.nominal.matrix_flops / task.device.threads;
+  const double rate = busy * task.device.nominal.matrix_flops / task.device.multiprocessors;
   const bool small_pages = p.paged() && p.page_size < tiles.keys;
   const double slowdown = scoring_slowdown(p, tiles, works.packed) * (small_pages ? 1.05 : 1.0);
   constexpr double between_works = 1.5e-6;
@@ -326,7 +326,7 @@ void run(const Task& task, const Arguments& arguments, const Launch& launch_argu
                       ? map_of_rows(call, p.dtype, schedule, call.out, call.v_dim, call.out_stride)
                       : CUtensorMap{},
     };
-    const int blocks = std::min(schedule.works, task.device.threads);
+    const int blocks = std::min(schedule.works, task.device.multiprocessors);
     launch<tiles>(parameters, blocks, where);
   });
 }

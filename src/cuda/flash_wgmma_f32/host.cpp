@@ -70,7 +70,7 @@ double step_seconds(const Problem& p, const Device& device, const TileConfig& ti
                       : tiles.dim <= 128 ? 0.103
                                          : 0.0585;
   const double pairs = double(tiles.keys) * tiles.rows();
-  const double products = 4.0 * tiles.dim * pairs * std::max(device.threads, 1) /
+  const double products = 4.0 * tiles.dim * pairs * std::max(device.multiprocessors, 1) /
                           (rate * std::max(device.nominal.matrix_flops, 1.0));
   const double one_warpgroup = tiles.row_warps == 4 ? 2 : 1;
   const double scoring = gpu::has_scoring(p) ? one_warpgroup * scoring_seconds * pairs : 0;
@@ -84,7 +84,7 @@ Estimate estimate(const Task& task) {
   const Problem& p = task.problem;
   const TileConfig tiles = tiles_of(p);
   const bool uneven = p.window.left || p.window.right || p.varlen || p.lengths;
-  const double multiprocessors = std::max(task.device.threads, 1);
+  const double multiprocessors = std::max(task.device.multiprocessors, 1);
   const double step = step_seconds(p, task.device, tiles);
   const double most_keys = double(gpu::expected_keys(p));
   const double rows = double(std::max<Index>(p.total_q, 1)) * double(p.heads);
