@@ -75,7 +75,7 @@ struct RAPT_API Tensor {
 // Axes, in this order:
 //   q           [batch, seq, head, dim]         packed: [1, total, head, dim]
 //   k, v        [batch, seq, kv head, dim]      packed: [1, total, ...]   paged: [page, slot, ...]
-//   out         as q, with v's dim
+//   out         as q, with v's dim; of q's type or f32
 //   lse         [batch, head, seq] f32          packed: [1, head, total]
 //   bias        [batch, head, seq q, seq kv], size 1 where broadcast; f32 or q's type
 //   mask        as bias, u8; 1: attend
@@ -83,11 +83,22 @@ struct RAPT_API Tensor {
 //   q_starts, kv_starts     [batch + 1] i32: packed sequences; kv_starts only if keys are not paged
 //   kv_lengths              [batch] i32: how many keys of each sequence are in use
 //   page_table              [batch, pages of a sequence] i32
-// The last axis of every tensor is contiguous.
+// The last axis of every tensor is contiguous. tensors() lists them.
 struct Arguments {
   Tensor q = {}, k = {}, v = {}, out = {}, lse = {}, bias = {}, mask = {}, alibi = {}, sinks = {};
   Tensor q_starts = {}, kv_starts = {}, kv_lengths = {}, page_table = {};
 };
+
+// A tensor of Arguments by its name: for bindings, and whoever handles all of them alike.
+struct TensorInfo {
+  enum class Form { rows, pairs, logsumexp, plain };  // as q, as bias, as lse; else as it stands
+  std::string_view name;
+  Tensor Arguments::*member;
+  Form form;
+  std::int32_t least_axes, most_axes;  // rows and pairs may lack leading axes
+  bool needed, written;                // by forward
+};
+RAPT_API std::span<const TensorInfo> tensors();
 
 // Keys from position − left to position + right, both included. An absent side is unbounded.
 struct Window {
@@ -118,15 +129,23 @@ struct ScoreTensor {
   friend bool operator==(const ScoreTensor&, const ScoreTensor&) = default;
 };
 
+// What is computed.
+enum class Operation : std::int32_t { forward = 0 };
+
 // Everything the choice of a kernel depends on; no pointers, no data. Strides are 0 for axes of
 // size 1, and all over an empty tensor.
+//
+// With varlen or lengths the sizes are bounds: a plan takes every batch with no more sequences,
+// queries, keys or packed rows than its problem, at the strides it was planned with.
 struct RAPT_API Problem {
   using Strides = std::array<std::int64_t, 3>;
 
-  DType dtype = DType::f32;
+  Operation operation = Operation::forward;
+  DType dtype = DType::f32;      // of q, and what products are made of
+  DType kv_dtype = DType::f32;   // of k and v: as q's
+  DType out_dtype = DType::f32;  // as q's, or f32
   std::int64_t batch = 1, heads = 1, kv_heads = 1;
-  // Of one sequence; upper bounds with varlen, lengths and pages.
-  std::int64_t q_len = 0, kv_len = 0;
+  std::int64_t q_len = 0, kv_len = 0;  // of one sequence
   // Over all sequences: what is stored (varlen) or expected (lengths).
   std::int64_t total_q = 0, total_kv = 0;
   std::int64_t qk_dim = 0, v_dim = 0;
@@ -148,6 +167,7 @@ struct RAPT_API Problem {
   void validate() const;  // throws Error with the first fault
 
   bool causal() const { return window.right == 0; }
+  bool bounded() const { return varlen || lengths; }  // sizes are bounds
   bool paged() const { return page_size > 0; }
   double flops() const;  // 2 · (qk_dim + v_dim) for each visible pair; mask tensors not counted
   double bytes() const;  // every input read once, every output written once

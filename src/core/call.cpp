@@ -20,49 +20,62 @@ void* data_of(const Tensor& tensor) { return tensor.present() ? tensor.data : nu
 
 }  // namespace
 
-semantics::Call make_call(const Problem& p, const Arguments& a) {
+semantics::Call planned_call(const Problem& p) {
   semantics::Call call = {};
-  call.batch = p.batch;
   call.heads = p.heads;
   call.kv_heads = p.kv_heads;
-  call.q_len = p.varlen ? std::min(p.q_len, p.total_q) : p.q_len;  // no bound exceeds what there is
+  call.q_len = p.q_len;
   call.kv_len = p.kv_len;
   call.qk_dim = p.qk_dim;
   call.v_dim = p.v_dim;
-  call.total_q = p.total_q;
-  call.total_kv = p.total_kv;
   call.window = plain_window(p.window);
   call.has_offset = p.offset.has_value();
   call.offset = p.offset.value_or(0);
   call.scale = p.scale;
   call.softcap = p.softcap;
-  call.q = a.q.data;
-  call.k = a.k.data;
-  call.v = a.v.data;
-  call.out = a.out.data;
   std::ranges::copy(p.q, call.q_stride);
   std::ranges::copy(p.k, call.k_stride);
   std::ranges::copy(p.v, call.v_stride);
   std::ranges::copy(p.out, call.out_stride);
-  call.lse = static_cast<float*>(data_of(a.lse));
   std::ranges::copy(p.lse_stride, call.lse_stride);
-  call.bias = data_of(a.bias);
+  call.out_is_f32 = p.out_dtype == DType::f32;
   call.bias_is_f32 = p.bias.dtype == DType::f32;
   copy_score_strides(p.bias, call.bias_stride);
-  call.mask = static_cast<const std::uint8_t*>(data_of(a.mask));
   copy_score_strides(p.mask, call.mask_stride);
+  call.page_size = p.page_size;
+  return call;
+}
+
+semantics::Call make_call(const semantics::Call& planned, const Sizes& sizes, const Arguments& a) {
+  semantics::Call call = planned;
+  call.batch = sizes.batch;
+  call.q_len = sizes.q_len;
+  call.kv_len = sizes.kv_len;
+  call.total_q = sizes.total_q;
+  call.total_kv = sizes.total_kv;
+  call.q = a.q.data;
+  call.k = a.k.data;
+  call.v = a.v.data;
+  call.out = a.out.data;
+  call.lse = static_cast<float*>(data_of(a.lse));
+  call.bias = data_of(a.bias);
+  call.mask = static_cast<const std::uint8_t*>(data_of(a.mask));
   call.alibi = static_cast<const float*>(data_of(a.alibi));
   call.sinks = static_cast<const float*>(data_of(a.sinks));
   call.q_starts = static_cast<const std::int32_t*>(data_of(a.q_starts));
   call.kv_starts = static_cast<const std::int32_t*>(data_of(a.kv_starts));
   call.kv_lengths = static_cast<const std::int32_t*>(data_of(a.kv_lengths));
-  if (p.paged()) {
+  if (call.q_starts) call.q_len = std::min(call.q_len, call.total_q);  // no more than there are
+  if (call.page_size > 0) {
     call.page_table = static_cast<const std::int32_t*>(a.page_table.data);
     call.page_table_stride = a.page_table.stride[0];
-    call.page_size = p.page_size;
-    call.page_count = a.k.size[0];
+    call.page_count = sizes.pages;
   }
   return call;
+}
+
+semantics::Call make_call(const Problem& problem, const Arguments& arguments) {
+  return make_call(planned_call(problem), planned_sizes(problem, arguments.k.size[0]), arguments);
 }
 
 }  // namespace rapt

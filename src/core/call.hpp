@@ -4,11 +4,19 @@
 
 #include "rapt/rapt.hpp"
 #include "src/core/float16.hpp"
+#include "src/core/tensors.hpp"
 #include "src/semantics/call.hpp"
 
 namespace rapt {
 
-// `arguments` must match `problem`.
+// All of a call but its pointers and the sizes of one run.
+semantics::Call planned_call(const Problem& problem);
+
+// `arguments` match the problem of the planned call, with these sizes.
+semantics::Call make_call(const semantics::Call& planned, const Sizes& sizes,
+                          const Arguments& arguments);
+
+// At once, for arguments of the sizes that the problem has.
 semantics::Call make_call(const Problem& problem, const Arguments& arguments);
 
 // Calls function(Element{}) with the C++ type of an f32, f16 or bf16 element.

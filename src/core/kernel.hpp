@@ -1,25 +1,55 @@
 // A kernel, as the registry knows it: plain data and functions.
 //
-// supports() is a promise: if it says yes, run() succeeds and is right for every arguments that
-// match the problem. The conformance harness (src/verify) holds every registered kernel to that.
-// docs/adding-a-kernel.md walks through one.
+// supports() is a promise: if it says yes, what prepare() returns runs and is right for every call
+// within the problem's sizes. The conformance harness (src/verify) holds every registered kernel to
+// that. docs/adding-a-kernel.md walks through one.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rapt/rapt.hpp"
+#include "src/semantics/call.hpp"
 
 namespace rapt {
 
+// What a plan is made of. Problem, device and config live as long as the plan does.
 struct Task {
   const Problem& problem;
   const Device& device;  // on the CPU, device.threads is how many the task may use at once
   const Config& config;
-  Executor* executor;  // set while running on the CPU
+  Executor* executor;  // null on a GPU, and while kernels are weighed
 };
+
+// What a kernel made of a task, once for all runs of a plan: tiles, schedule, decoded config,
+// handles.
+class Prepared {
+ public:
+  virtual ~Prepared() = default;
+  // Fills in pointers and launches. The call has the sizes of this run: the problem's, or less
+  // where those are bounds. Allocates nothing; safe from many threads at once.
+  virtual void run(const semantics::Call& call, const Launch& launch) const = 0;
+};
+
+// From function(call, launch), which keeps what it needs.
+template <class Function>
+std::unique_ptr<const Prepared> prepared(Function function) {
+  class Kept final : public Prepared {
+   public:
+    explicit Kept(Function function) : function_(std::move(function)) {}
+    void run(const semantics::Call& call, const Launch& launch) const override {
+      function_(call, launch);
+    }
+
+   private:
+    Function function_;
+  };
+  return std::make_unique<const Kept>(std::move(function));
+}
 
 // Yes, or a refusal: a sentence a user can act on.
 struct Support {
@@ -37,15 +67,15 @@ struct Estimate {
 struct Kernel {
   std::string_view name, summary;
   Backend backend;
+  Operation operation = Operation::forward;
   bool by_name_only;  // never chosen by itself
   Support (*supports)(const Problem&, const Device&);
   // All it can run with, best guess first; never empty.
   std::vector<Config> (*configs)(const Problem&, const Device&);
   Estimate (*estimate)(const Task&);
+  // Enough for every call within the problem's sizes.
   std::size_t (*workspace)(const Task&);
-  void (*run)(const Task&, const Arguments&, const Launch&);
-  // When a plan is made: what run() needs and may not allocate. Null: nothing.
-  void (*prepare)(const Task&) = nullptr;
+  std::unique_ptr<const Prepared> (*prepare)(const Task&);
 };
 
 // For kernels that have nothing to tune.

@@ -5,42 +5,6 @@
 
 namespace rapt {
 
-Shape q_shape(const Problem& p) {
-  return p.varlen ? Shape{1, p.total_q, p.heads, p.qk_dim}
-                  : Shape{p.batch, p.q_len, p.heads, p.qk_dim};
-}
-
-Shape k_shape(const Problem& p, std::int64_t pages) {
-  if (p.paged()) return {pages, p.page_size, p.kv_heads, p.qk_dim};
-  return p.varlen ? Shape{1, p.total_kv, p.kv_heads, p.qk_dim}
-                  : Shape{p.batch, p.kv_len, p.kv_heads, p.qk_dim};
-}
-
-Shape v_shape(const Problem& p, std::int64_t pages) {
-  Shape shape = k_shape(p, pages);
-  shape[3] = p.v_dim;
-  return shape;
-}
-
-Shape out_shape(const Problem& p) {
-  Shape shape = q_shape(p);
-  shape[3] = p.v_dim;
-  return shape;
-}
-
-Shape lse_shape(const Problem& p) {
-  return p.varlen ? Shape{1, p.heads, p.total_q, 1} : Shape{p.batch, p.heads, p.q_len, 1};
-}
-
-Shape score_shape(const Problem& p, const ScoreTensor& tensor) {
-  const Shape full = {p.batch, p.heads, p.q_len, p.kv_len};
-  Shape shape = {1, 1, 1, 1};
-  for (std::size_t axis = 0; axis < 4; ++axis) {
-    if (tensor.varies[axis]) shape[axis] = full[axis];
-  }
-  return shape;
-}
-
 bool is_empty(const Shape& shape) { return std::ranges::find(shape, 0) != shape.end(); }
 
 Problem::Strides without_idle_axes(Problem::Strides strides, const Shape& shape) {
@@ -73,15 +37,6 @@ Problem::Strides dense_strides(const Shape& shape, Layout layout) {
 Problem::Strides dense_row_major(const Shape& shape) {
   const std::int64_t inner = wrapping_product(shape[2], shape[3]);
   return without_idle_axes({wrapping_product(shape[1], inner), inner, shape[3]}, shape);
-}
-
-std::int64_t alignment_of_strides(const Problem& p) {
-  std::uint64_t bits = 16;
-  for (const Problem::Strides& strides : {p.q, p.k, p.v, p.out}) {
-    for (const std::int64_t stride : strides)
-      bits |= static_cast<std::uint64_t>(wrapping_product(stride, size_in_bytes(p.dtype)));
-  }
-  return static_cast<std::int64_t>(bits & (~bits + 1));
 }
 
 std::optional<std::int64_t> checked_product(std::int64_t a, std::int64_t b) {

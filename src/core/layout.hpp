@@ -1,5 +1,5 @@
-// The shapes and strides a problem implies: how big each tensor is, what its strides are when it is
-// dense, how aligned its rows can be, how far it reaches.
+// Shapes and strides: what strides are when a tensor is dense, how far it reaches, whether it
+// overlaps itself.
 #pragma once
 
 #include <array>
@@ -21,13 +21,6 @@ inline constexpr std::int64_t many_pages = 2;
 // How the axes of a bias or mask are written, in order.
 inline constexpr std::string_view score_axis_letters = "bhqk";
 
-Shape q_shape(const Problem& problem);
-Shape k_shape(const Problem& problem, std::int64_t pages = many_pages);
-Shape v_shape(const Problem& problem, std::int64_t pages = many_pages);
-Shape out_shape(const Problem& problem);
-Shape lse_shape(const Problem& problem);                               // (batch, head, seq, 1)
-Shape score_shape(const Problem& problem, const ScoreTensor& tensor);  // 1 where broadcast
-
 bool is_empty(const Shape& shape);  // no elements: some axis has size 0
 
 // Strides in elements; 0 for axes of size 1 and all over an empty tensor, so that equal problems
@@ -35,9 +28,6 @@ bool is_empty(const Shape& shape);  // no elements: some axis has size 0
 Problem::Strides without_idle_axes(Problem::Strides strides, const Shape& shape);
 Problem::Strides dense_strides(const Shape& shape, Layout layout);
 Problem::Strides dense_row_major(const Shape& shape);  // lse, bias and mask
-
-// The largest power of two up to 16 that divides every stride of q, k, v and out, in bytes.
-std::int64_t alignment_of_strides(const Problem& problem);
 
 // Elements from the first to one past the last, or nothing if that overflows 63 bits of bytes.
 std::optional<std::int64_t> extent(const Shape& shape, const Problem::Strides& strides,

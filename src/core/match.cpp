@@ -1,6 +1,7 @@
 #include "src/core/match.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "src/core/fault.hpp"
 #include "src/core/layout.hpp"
@@ -8,246 +9,222 @@
 namespace rapt {
 namespace {
 
-using AxisNames = std::array<std::string_view, 4>;
-constexpr AxisNames qkv_axes = {"batch", "seq", "head", "dim"};
-constexpr AxisNames page_axes = {"page", "slot", "head", "dim"};
-constexpr AxisNames lse_axes = {"batch", "head", "seq", "last"};
-constexpr AxisNames score_axes = {"batch", "head", "q", "kv"};
+constexpr std::int64_t any_stride = -1;
 
-// One tensor against the type, sizes and strides it must have.
-class Expected {
- public:
-  Expected(std::string_view name, const Tensor& tensor, DType dtype)
-      : name_(name), tensor_(tensor) {
-    if (!tensor.present()) fault(name, " is missing; the problem needs it as ", rapt::name(dtype));
-    if (tensor.dtype != dtype)
-      fault(name, " is ", rapt::name(tensor.dtype), "; the problem wants ", rapt::name(dtype));
+// A problem's strides are those of its first three axes; what has none there is contiguous along
+// its last axis, and steps as it likes along the one before.
+std::array<std::int64_t, 4> expected_strides(const Problem& p, const TensorRule& rule,
+                                             const Axes& axes) {
+  if (const Problem::Strides* planned = strides_in(p, rule))
+    return {(*planned)[0], (*planned)[1], (*planned)[2], 1};
+  std::array<std::int64_t, 4> result = {any_stride, any_stride, any_stride, any_stride};
+  for (std::size_t axis = 4; axis-- > 0;) {
+    if (axes[axis] == Axis::one) continue;
+    result[axis] = 1;
+    break;
   }
-
-  void sizes(const Shape& shape, const AxisNames& axes) const {
-    for (std::size_t axis = 0; axis < 4; ++axis) {
-      if (tensor_.size[axis] != shape[axis]) {
-        fault(name_, "'s ", axes[axis], " axis has size ", tensor_.size[axis],
-              "; the problem wants ", shape[axis]);
-      }
-    }
-  }
-
-  void strides(const Shape& shape, const Problem::Strides& strides, const AxisNames& axes) const {
-    if (is_empty(shape)) return;
-    for (std::size_t axis = 0; axis < 3; ++axis) {
-      if (shape[axis] > 1 && tensor_.stride[axis] != strides[axis]) {
-        fault(name_, "'s ", axes[axis], " axis has stride ", tensor_.stride[axis],
-              "; the problem was planned with ", strides[axis]);
-      }
-    }
-    last_axis_contiguous(shape);
-  }
-
-  void last_axis_contiguous(const Shape& shape) const {
-    if (shape[3] > 1 && tensor_.stride[3] != 1) {
-      fault(name_, "'s last axis has stride ", tensor_.stride[3],
-            "; it must be contiguous (stride 1): copy it first");
-    }
-  }
-
-  void pointer(const Shape& shape, std::int64_t alignment) const {
-    if (is_empty(shape)) return;
-    if (tensor_.data == nullptr) fault(name_, "'s data is null but it has elements");
-    const auto address = reinterpret_cast<std::uintptr_t>(tensor_.data);
-    if (address % static_cast<std::uintptr_t>(alignment) != 0) {
-      fault(name_, "'s address is not aligned to ", alignment,
-            " bytes; align it, or make the problem from these arguments");
-    }
-  }
-
- private:
-  std::string_view name_;
-  const Tensor& tensor_;
-};
-
-void match_main(const Problem& p, std::string_view name, const Tensor& tensor, const Shape& shape,
-                const Problem::Strides& strides, const AxisNames& axes) {
-  const Expected expected(name, tensor, p.dtype);
-  expected.sizes(shape, axes);
-  expected.strides(shape, strides, axes);
-  expected.pointer(shape, p.alignment);
+  return result;
 }
 
-// A tensor of one axis: per head, per sequence.
-void match_vector(std::string_view name, const Tensor& tensor, DType dtype, bool wanted,
-                  std::int64_t size) {
-  if (!wanted) {
-    if (tensor.present()) fault(name, " is given but the problem has none");
-    return;
-  }
-  const Expected expected(name, tensor, dtype);
-  const Shape shape = {size, 1, 1, 1};
-  expected.sizes(shape, {"first", "second", "third", "last"});
-  if (size > 1 && tensor.stride[0] != 1)
-    fault(name, " has stride ", tensor.stride[0], "; it must be contiguous: copy it first");
-  expected.pointer(shape, size_in_bytes(dtype));
+// As a message calls it.
+std::string_view name_of(const Problem& p, const Axes& axes, std::size_t axis) {
+  constexpr std::array<std::string_view, 4> unused = {"first", "second", "third", "last"};
+  return axes[axis] == Axis::one ? unused[axis] : axis_name(p, axes[axis]);
 }
 
-void match_score(const Problem& p, std::string_view name, const Tensor& tensor,
-                 const ScoreTensor& wanted) {
-  if (!wanted.present()) {
-    if (tensor.present()) fault("a ", name, " is given but the problem has none");
-    return;
-  }
-  const Expected expected(name, tensor, wanted.dtype);
-  const Shape full = {p.batch, p.heads, p.q_len, p.kv_len};
-  for (std::size_t axis = 0; axis < 4; ++axis) {
-    const bool broadcast = is_broadcast(tensor, axis);
-    if (tensor.size[axis] != full[axis] && tensor.size[axis] != 1) {
-      fault(name, "'s ", score_axes[axis], " axis has size ", tensor.size[axis], "; it must be ",
-            full[axis], " or 1 (broadcast)");
-    }
-    if (broadcast == wanted.varies[axis]) {
-      fault(name, "'s ", score_axes[axis], " axis is ", broadcast ? "" : "not ",
-            "broadcast; the problem was planned the other way");
-    }
-  }
-  const Shape shape = score_shape(p, wanted);
-  expected.strides(shape, wanted.stride, score_axes);
-  expected.pointer(shape, size_in_bytes(wanted.dtype));
-}
-
-void match_keys(const Problem& p, const Arguments& a) {
-  const std::int64_t pages = p.paged() ? a.k.size[0] : many_pages;
-  if (pages < 0) fault("k's page axis has size ", pages, "; it must be 0 or more");
-  const AxisNames& axes = p.paged() ? page_axes : qkv_axes;
-  match_main(p, "k", a.k, k_shape(p, pages), p.k, axes);
-  match_main(p, "v", a.v, v_shape(p, pages), p.v, axes);
-  for (const auto& [name, shape, strides] :
-       {std::tuple{"k", k_shape(p, pages), p.k}, std::tuple{"v", v_shape(p, pages), p.v}}) {
-    if (!extent(shape, strides, size_in_bytes(p.dtype))) {
-      fault(name, " with ", pages, " pages spans more bytes than 64-bit indexing reaches");
-    }
-  }
-}
-
-void match_page_table(const Problem& p, const Arguments& a) {
-  const Tensor& table = a.page_table;
-  if (!p.paged()) {
-    if (table.present()) fault("page_table is given but the problem is not paged");
-    return;
-  }
-  const Expected expected("page_table", table, DType::i32);
-  const Shape shape = {p.batch, table.size[1], 1, 1};
-  expected.sizes(shape, {"batch", "page", "third", "last"});
-  const std::int64_t pages = (p.kv_len + p.page_size - 1) / p.page_size;
-  if (table.size[1] < pages) {
-    fault("page_table has room for ", table.size[1], " pages of a sequence; ", p.kv_len,
-          " keys need ", pages);
-  }
-  if (table.size[1] > 1 && table.stride[1] != 1)
-    fault("page_table's page axis has stride ", table.stride[1], "; it must be 1");
-  if (p.batch > 1 && table.stride[0] < 0)
-    fault("page_table's batch axis has stride ", table.stride[0], "; it must be 0 or more");
-  if (!extent(shape, {table.stride[0], table.stride[1], 0}, size_in_bytes(DType::i32)))
-    fault("page_table spans more bytes than 64-bit indexing reaches");
-  if (pages > 0) expected.pointer(shape, size_in_bytes(DType::i32));
-}
-
-void match_results(const Problem& p, const Arguments& a) {
-  match_main(p, "out", a.out, out_shape(p), p.out, qkv_axes);
-  if (p.lse) {
-    const Expected expected("lse", a.lse, DType::f32);
-    expected.sizes(lse_shape(p), lse_axes);
-    expected.strides(lse_shape(p), p.lse_stride, lse_axes);
-    expected.pointer(lse_shape(p), size_in_bytes(DType::f32));
-  } else if (a.lse.present()) {
-    fault("lse is given but the problem has none");
-  }
-  if (is_empty(out_shape(p))) return;
-  for (const auto& [name, tensor] :
-       {std::pair{"q", &a.q}, std::pair{"k", &a.k}, std::pair{"v", &a.v}}) {
-    if (tensor->data == a.out.data)
-      fault("out has the same address as ", name, "; it needs memory of its own");
-  }
-}
-
-std::span<const std::int32_t> integers(const Tensor& tensor, std::int64_t count) {
-  return {static_cast<const std::int32_t*>(tensor.data), static_cast<std::size_t>(count)};
-}
-
-void check_starts(std::string_view name, const Tensor& tensor, std::int64_t batch,
-                  std::int64_t total, std::int64_t longest) {
-  const auto starts = integers(tensor, batch + 1);
-  if (starts[0] < 0) fault(name, "[0] is ", starts[0], "; starts must be 0 or more");
-  for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
-    const std::int64_t length = std::int64_t{starts[i + 1]} - starts[i];
-    if (length < 0)
-      fault(name, " goes backwards: ", name, "[", i + 1, "] is ", starts[i + 1], " after ",
-            starts[i]);
-    if (length > longest) {
-      fault(name, " gives sequence ", i, " a length of ", length, "; the problem's bound is ",
-            longest);
-    }
-  }
-  if (starts.back() > total) {
-    fault(name, "[", batch, "] is ", starts.back(), "; the packed tensor has ", total, " rows");
-  }
-}
-
-void check_lengths(const Problem& p, const Arguments& a) {
-  const auto lengths = integers(a.kv_lengths, p.batch);
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    std::int64_t room = p.kv_len;
-    if (a.kv_starts.present()) {
-      const auto starts = integers(a.kv_starts, p.batch + 1);
-      room = starts[i + 1] - starts[i];
-    }
-    if (lengths[i] < 0 || lengths[i] > room) {
-      fault("kv_lengths[", i, "] is ", lengths[i], "; it must be from 0 to ", room);
-    }
-  }
-}
-
-// Entries past a sequence's length are never read and may be anything.
-void check_pages(const Problem& p, const Arguments& a) {
-  const std::int64_t pages = a.k.size[0];
-  const auto* table = static_cast<const std::int32_t*>(a.page_table.data);
-  for (std::int64_t i = 0; i < p.batch; ++i) {
-    const std::int64_t length =
-        p.lengths ? integers(a.kv_lengths, p.batch)[static_cast<std::size_t>(i)] : p.kv_len;
-    const std::int64_t used = (length + p.page_size - 1) / p.page_size;
-    for (std::int64_t j = 0; j < used; ++j) {
-      const std::int32_t page = table[i * a.page_table.stride[0] + j];
-      if (page < 0 || page >= pages) {
-        fault("page_table[", i, "][", j, "] is ", page, "; the pool has pages 0 to ", pages - 1);
-      }
-    }
+void require_no_shared_memory(const Arguments& a) {
+  if (is_empty(a.out.size)) return;
+  for (const TensorRule& rule : tensor_rules()) {
+    const Tensor& tensor = a.*rule.member;
+    if (rule.in_layout() && !rule.written(Operation::forward) && tensor.data == a.out.data)
+      fault("out has the same address as ", rule.name, "; it needs memory of its own");
   }
 }
 
 }  // namespace
 
+Matcher::Matcher(const Problem& p) : problem_(p) {
+  for (const TensorRule& rule : tensor_rules()) {
+    if (!rule.wanted(p)) {
+      absent_[absent_count_++] = &rule;
+      continue;
+    }
+    const DType dtype = rule.dtype(p);
+    const std::int64_t alignment =
+        std::max(size_in_bytes(dtype), rule.in_layout() ? p.alignment : std::int64_t{1});
+    const Axes axes = rule.axes(p);
+    expected_[expected_count_++] = {&rule, dtype, static_cast<std::uintptr_t>(alignment), axes,
+                                    expected_strides(p, rule, axes)};
+  }
+}
+
+bool Matcher::Expected::takes(const Tensor& tensor, const AxisSizes& sizes) const {
+  if (tensor.dtype != dtype) return false;
+  bool empty = false;
+  std::int64_t reach = 1;
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    const std::int64_t size = size_of(sizes, axes[axis]);
+    if (tensor.size[axis] != size) return false;
+    empty |= size == 0;
+    if (size <= 1) continue;
+    const std::int64_t given = tensor.stride[axis];
+    if (stride[axis] == any_stride ? given < 0 : given != stride[axis]) return false;
+    std::int64_t step = 0;
+    if (__builtin_mul_overflow(size - 1, given, &step) ||
+        __builtin_add_overflow(reach, step, &reach))
+      return false;
+  }
+  if (empty) return true;
+  std::int64_t bytes = 0;
+  return tensor.data != nullptr && reinterpret_cast<std::uintptr_t>(tensor.data) % alignment == 0 &&
+         !__builtin_mul_overflow(reach, size_in_bytes(dtype), &bytes);
+}
+
+// As they are given; those of tensors that are missing mean nothing.
+Sizes Matcher::sizes_of(const Arguments& a) const {
+  const Problem& p = problem_;
+  Sizes sizes = planned_sizes(p);
+  if (p.varlen) {
+    sizes.batch = a.q_starts.size[0] - 1;
+    sizes.total_q = a.q.size[1];
+    if (!p.paged()) sizes.total_kv = a.k.size[1];
+  } else if (p.lengths) {
+    sizes.batch = a.q.size[0];
+    sizes.q_len = a.q.size[1];
+    sizes.total_q = sizes.batch * sizes.q_len;
+    if (!p.paged()) sizes.kv_len = a.k.size[1];
+  }
+  if (p.paged()) {
+    sizes.pages = a.k.size[0];
+    const std::int64_t needed = sizes.table_pages;
+    sizes.table_pages = a.page_table.size[1];
+    // Sequences of a narrower table are shorter.
+    if (p.lengths && sizes.table_pages < needed)
+      sizes.kv_len = std::max<std::int64_t>(sizes.table_pages, 0) * p.page_size;
+  }
+  return sizes;
+}
+
+bool Matcher::within_bounds(const Sizes& sizes) const {
+  const Problem& p = problem_;
+  const auto within = [](std::int64_t size, std::int64_t most) {
+    return size >= 0 && size <= most;
+  };
+  return within(sizes.batch, p.batch) && within(sizes.q_len, p.q_len) &&
+         within(sizes.kv_len, p.kv_len) && within(sizes.total_q, p.total_q) &&
+         (!p.varlen || within(sizes.total_kv, p.total_kv)) && sizes.pages >= 0 &&
+         sizes.table_pages >= 0 && (!p.paged() || sizes.table_pages * p.page_size >= sizes.kv_len);
+}
+
+Sizes Matcher::match(const Arguments& arguments) const {
+  const Sizes sizes = sizes_of(arguments);
+  bool fits = within_bounds(sizes);
+  const AxisSizes of_axes = axis_sizes(problem_, sizes);
+  const std::span expected(expected_.data(), expected_count_);
+  for (const Expected& one : expected)
+    fits = fits && one.takes(arguments.*one.rule->member, of_axes);
+  for (std::size_t i = 0; i < absent_count_; ++i)
+    fits = fits && !(arguments.*absent_[i]->member).present();
+  if (!fits) {
+    require_presence(arguments);
+    require_bounds(arguments, sizes);
+    for (const Expected& one : expected) require_fit(arguments.*one.rule->member, one, of_axes);
+  }
+  require_no_shared_memory(arguments);
+  return sizes;
+}
+
+void Matcher::require_presence(const Arguments& arguments) const {
+  for (const Expected& one : std::span(expected_.data(), expected_count_)) {
+    const Tensor& tensor = arguments.*one.rule->member;
+    if (!tensor.present())
+      fault(one.rule->name, " is missing; the problem needs it as ", name(one.dtype));
+    if (tensor.dtype != one.dtype)
+      fault(one.rule->name, " is ", name(tensor.dtype), "; the problem wants ", name(one.dtype));
+  }
+  for (std::size_t i = 0; i < absent_count_; ++i) {
+    if ((arguments.*absent_[i]->member).present())
+      fault(absent_[i]->name, " is given but the problem has none");
+  }
+}
+
+void Matcher::require_bounds(const Arguments& a, const Sizes& sizes) const {
+  const Problem& p = problem_;
+  const auto require = [&](std::string_view what, std::int64_t size, std::int64_t most) {
+    if (size < 0) fault(what, " has size ", size, "; it must be 0 or more");
+    if (size > most)
+      fault(what, " has size ", size, "; the problem wants ", p.bounded() ? "up to " : "", most);
+  };
+  if (p.varlen) {
+    require("q_starts's start axis", a.q_starts.size[0], p.batch + 1);
+    if (sizes.batch < 0) fault("q_starts's start axis has size 0; it must be 1 or more");
+    require("q's seq axis", sizes.total_q, p.total_q);
+    if (!p.paged()) require("k's seq axis", sizes.total_kv, p.total_kv);
+  } else if (p.lengths) {
+    require("q's batch axis", sizes.batch, p.batch);
+    require("q's seq axis", sizes.q_len, p.q_len);
+    if (!p.paged()) require("k's seq axis", sizes.kv_len, p.kv_len);
+  }
+  if (!p.paged()) return;
+  if (sizes.pages < 0) fault("k's page axis has size ", sizes.pages, "; it must be 0 or more");
+  if (sizes.table_pages * p.page_size < sizes.kv_len) {
+    fault("page_table has room for ", sizes.table_pages, " pages of a sequence; ", sizes.kv_len,
+          " keys need ", planned_sizes(p).table_pages);
+  }
+}
+
+void Matcher::require_fit(const Tensor& tensor, const Expected& expected,
+                          const AxisSizes& sizes) const {
+  const Problem& p = problem_;
+  const TensorRule& rule = *expected.rule;
+  const auto axis_of = [&](std::size_t axis) {
+    return text(rule.name, "'s ", name_of(p, expected.axes, axis), " axis");
+  };
+  Shape shape = {};
+  for (std::size_t axis = 0; axis < 4; ++axis) shape[axis] = size_of(sizes, expected.axes[axis]);
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    if (rule.pairs) {
+      constexpr Axes full_axes = {Axis::batch, Axis::head, Axis::q_len, Axis::kv_len};
+      const std::string what = text(rule.name, "'s ", axis_name(p, full_axes[axis]), " axis");
+      const std::int64_t full = size_of(sizes, full_axes[axis]);
+      if (tensor.size[axis] != full && tensor.size[axis] != 1)
+        fault(what, " has size ", tensor.size[axis], "; it must be ", full, " or 1 (broadcast)");
+      if (full != 1 && is_broadcast(tensor, axis) == (p.*rule.pairs).varies[axis]) {
+        fault(what, " is ", is_broadcast(tensor, axis) ? "" : "not ",
+              "broadcast; the problem was planned the other way");
+      }
+    } else if (tensor.size[axis] != shape[axis]) {
+      fault(axis_of(axis), " has size ", tensor.size[axis], "; the problem wants ", shape[axis]);
+    }
+  }
+  if (is_empty(shape)) return;
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    const std::int64_t given = tensor.stride[axis], wanted = expected.stride[axis];
+    if (shape[axis] <= 1 || given == wanted) continue;
+    if (wanted == any_stride) {
+      if (given < 0) fault(axis_of(axis), " has stride ", given, "; it must be 0 or more");
+    } else if (axis == 3 || !strides_in(p, rule)) {
+      fault(axis == 3 ? text(rule.name, "'s last axis") : axis_of(axis), " has stride ", given,
+            "; it must be contiguous (stride 1): copy it first");
+    } else {
+      fault(axis_of(axis), " has stride ", given, "; the problem was planned with ", wanted);
+    }
+  }
+  if (tensor.data == nullptr) fault(rule.name, "'s data is null but it has elements");
+  if (reinterpret_cast<std::uintptr_t>(tensor.data) % expected.alignment != 0) {
+    fault(rule.name, "'s address is not aligned to ", expected.alignment,
+          " bytes; align it, or make the problem from these arguments");
+  }
+  if (!extent(shape, {tensor.stride[0], tensor.stride[1], tensor.stride[2]},
+              size_in_bytes(expected.dtype))) {
+    fault(rule.name, " with ", shape[0], " × ", shape[1], " × ", shape[2], " × ", shape[3],
+          " elements spans more bytes than 64-bit indexing reaches");
+  }
+}
+
 // The strides of an empty tensor mean nothing.
 bool is_broadcast(const Tensor& tensor, std::size_t axis) {
   return tensor.size[axis] == 1 || (tensor.stride[axis] == 0 && !is_empty(tensor.size));
-}
-
-void match(const Problem& p, const Arguments& a) {
-  match_main(p, "q", a.q, q_shape(p), p.q, qkv_axes);
-  match_keys(p, a);
-  match_results(p, a);
-  match_score(p, "bias", a.bias, p.bias);
-  match_score(p, "mask", a.mask, p.mask);
-  match_vector("alibi", a.alibi, DType::f32, p.alibi, p.heads);
-  match_vector("sinks", a.sinks, DType::f32, p.sinks, p.heads);
-  match_vector("q_starts", a.q_starts, DType::i32, p.varlen, p.batch + 1);
-  match_vector("kv_starts", a.kv_starts, DType::i32, p.varlen && !p.paged(), p.batch + 1);
-  match_vector("kv_lengths", a.kv_lengths, DType::i32, p.lengths, p.batch);
-  match_page_table(p, a);
-}
-
-void check_index_data(const Problem& p, const Arguments& a) {
-  if (p.varlen) check_starts("q_starts", a.q_starts, p.batch, p.total_q, p.q_len);
-  if (p.varlen && !p.paged()) check_starts("kv_starts", a.kv_starts, p.batch, p.total_kv, p.kv_len);
-  if (p.lengths) check_lengths(p, a);
-  if (p.paged()) check_pages(p, a);
 }
 
 }  // namespace rapt

@@ -8,6 +8,7 @@
 #include "src/core/fault.hpp"
 #include "src/core/layout.hpp"
 #include "src/core/match.hpp"
+#include "src/core/tensors.hpp"
 #include "src/core/text.hpp"
 
 namespace rapt {
@@ -19,11 +20,13 @@ void check_sizes(const Tensor& tensor, std::string_view name) {
   }
 }
 
-void require(const Tensor& tensor, std::string_view name) {
-  if (!tensor.present()) {
-    fault(name, " is missing; attention needs q, k, v and out");
+void check_presence(const Arguments& arguments) {
+  for (const TensorRule& rule : tensor_rules()) {
+    const Tensor& tensor = arguments.*rule.member;
+    if (rule.needed && !tensor.present())
+      fault(rule.name, " is missing; attention needs q, k, v and out");
+    if (tensor.present()) check_sizes(tensor, rule.name);
   }
-  check_sizes(tensor, name);
 }
 
 Problem::Strides strides_of(const Tensor& tensor) {
@@ -50,7 +53,6 @@ ScoreTensor score_tensor(const Problem& p, const Tensor& tensor) {
     result.varies[axis] = full[axis] != 1 && !is_broadcast(tensor, axis);
     if (axis < 3 && result.varies[axis]) result.stride[axis] = tensor.stride[axis];
   }
-  result.stride = without_idle_axes(result.stride, score_shape(p, result));
   return result;
 }
 
@@ -101,13 +103,12 @@ void read_sizes(const Arguments& a, const Options& options, Problem& p) {
 
 std::int64_t alignment_of(const Arguments& a, const Problem& p) {
   std::uintptr_t bits = static_cast<std::uintptr_t>(alignment_of_strides(p));
-  for (const auto& [name, tensor] : {std::pair{"q", &a.q}, std::pair{"k", &a.k},
-                                     std::pair{"v", &a.v}, std::pair{"out", &a.out}}) {
-    const auto address = reinterpret_cast<std::uintptr_t>(tensor->data);
-    if (address % static_cast<std::uintptr_t>(size_in_bytes(p.dtype)) != 0) {
-      fault(name, "'s address is not aligned to its element size of ", size_in_bytes(p.dtype),
-            " bytes");
-    }
+  for (const TensorRule& rule : tensor_rules()) {
+    if (!rule.in_layout()) continue;
+    const auto address = reinterpret_cast<std::uintptr_t>((a.*rule.member).data);
+    const std::int64_t element = size_in_bytes(rule.dtype(p));
+    if (address % static_cast<std::uintptr_t>(element) != 0)
+      fault(rule.name, "'s address is not aligned to its element size of ", element, " bytes");
     bits |= address;
   }
   return static_cast<std::int64_t>(bits & (~bits + 1));
@@ -154,28 +155,30 @@ double visible_keys(const Problem& p) {
   return static_cast<double>(p.batch) * std::max(0.0, end - begin);
 }
 
-double score_tensor_bytes(const Problem& p, const ScoreTensor& tensor) {
-  if (!tensor.present()) return 0;
-  double bytes = static_cast<double>(size_in_bytes(tensor.dtype));
-  for (const std::int64_t size : score_shape(p, tensor)) bytes *= static_cast<double>(size);
-  return bytes;
+double bytes_of_pairs(const Problem& p) {
+  double all = 0;
+  for (const TensorRule& rule : tensor_rules()) {
+    if (!rule.pairs || !rule.wanted(p)) continue;
+    double bytes = static_cast<double>(size_in_bytes(rule.dtype(p)));
+    for (const std::int64_t size : shape_of(p, rule)) bytes *= static_cast<double>(size);
+    all += bytes;
+  }
+  return all;
 }
 
 }  // namespace
 
 Problem Problem::of(const Arguments& a, const Options& options) {
-  require(a.q, "q");
-  require(a.k, "k");
-  require(a.v, "v");
-  require(a.out, "out");
-  check_sizes(a.q_starts, "q_starts");
-  check_sizes(a.page_table, "page_table");
-  if (!size_in_bytes(a.q.dtype)) {
-    fault("q's element type is ", static_cast<std::int32_t>(a.q.dtype),
-          "; it must be f32, f16 or bf16");
+  check_presence(a);
+  for (const auto& [name, tensor] : {std::pair{"q", &a.q}, std::pair{"out", &a.out}}) {
+    if (!size_in_bytes(tensor->dtype)) {
+      fault(name, "'s element type is ", static_cast<std::int32_t>(tensor->dtype),
+            "; it must be f32, f16 or bf16");
+    }
   }
   Problem p;
-  p.dtype = a.q.dtype;
+  p.dtype = p.kv_dtype = a.q.dtype;
+  p.out_dtype = a.out.dtype;
   p.heads = a.q.size[2];
   p.kv_heads = a.k.size[2];
   p.qk_dim = a.q.size[3];
@@ -192,11 +195,16 @@ Problem Problem::of(const Arguments& a, const Options& options) {
   p.lse = a.lse.present();
   p.batch_invariant = options.batch_invariant;
   p.tf32 = options.tf32;
-  p.q = strides_of(a.q);
-  p.k = p.paged() ? pool_strides(a.k) : strides_of(a.k);
-  p.v = p.paged() ? pool_strides(a.v) : strides_of(a.v);
-  p.out = strides_of(a.out);
-  if (p.lse) p.lse_stride = strides_of(a.lse);
+  for (const TensorRule& rule : tensor_rules()) {
+    const Tensor& tensor = a.*rule.member;
+    if (!rule.wanted(p)) continue;
+    const bool pool = p.paged() && rule.axes(p)[0] == Axis::kv_outer;
+    if (rule.strides) p.*rule.strides = pool ? pool_strides(tensor) : strides_of(tensor);
+    if (rule.pairs) {
+      Problem::Strides& strides = (p.*rule.pairs).stride;
+      strides = without_idle_axes(strides, shape_of(p, rule));
+    }
+  }
   p.alignment = alignment_of(a, p);
   p.validate();
   match(p, a);
@@ -208,12 +216,14 @@ double Problem::flops() const {
 }
 
 double Problem::bytes() const {
-  const double element = double(size_in_bytes(dtype)), dims = double(qk_dim + v_dim);
-  const double queries = double(total_q) * double(heads) * dims * element;
-  const double keys = visible_keys(*this) * double(kv_heads) * dims * element;
+  const double element = double(size_in_bytes(dtype));
+  const double kv_element = double(size_in_bytes(kv_dtype));
+  const double out_element = double(size_in_bytes(out_dtype));
+  const double queries =
+      double(total_q) * double(heads) * (double(qk_dim) * element + double(v_dim) * out_element);
+  const double keys = visible_keys(*this) * double(kv_heads) * double(qk_dim + v_dim) * kv_element;
   const double lse_bytes = lse ? 4.0 * double(total_q) * double(heads) : 0;
-  return queries + keys + lse_bytes + score_tensor_bytes(*this, bias) +
-         score_tensor_bytes(*this, mask);
+  return queries + keys + lse_bytes + bytes_of_pairs(*this);
 }
 
 }  // namespace rapt

@@ -7,11 +7,13 @@
 // lists the tokens.
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
 
 #include "src/core/layout.hpp"
+#include "src/core/tensors.hpp"
 #include "src/core/text.hpp"
 
 namespace rapt {
@@ -134,6 +136,24 @@ class Draft {
       fault("a bound is wanted, as in window128, window128:64 or window:64");
   }
 
+  static std::optional<DType> element_type(std::string_view word) {
+    for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+      if (word == name(type)) return type;
+    }
+    return std::nullopt;
+  }
+
+  // kv:f16, out:f32
+  bool read_type() {
+    const bool of_keys = token_.name == "kv";
+    if ((!of_keys && token_.name != "out") || !token_.rest.starts_with(':')) return false;
+    once(text(token_.name, ":"));
+    const auto type = element_type(token_.rest.substr(1));
+    if (!type) fault("a type is wanted, as in ", token_.name, ":f32");
+    (of_keys ? kv_dtype_ : out_dtype_) = type;
+    return true;
+  }
+
   bool read_flag() {
     static const std::map<std::string_view, bool Problem::*> flags = {
         {"alibi", &Problem::alibi},
@@ -150,9 +170,9 @@ class Draft {
 
   bool read_word() {
     const std::string_view word = token_.whole;
-    if (word == "f32" || word == "f16" || word == "bf16") {
+    if (const auto type = element_type(word)) {
       once("element type");
-      fields_.dtype = word == "f32" ? DType::f32 : word == "f16" ? DType::f16 : DType::bf16;
+      fields_.dtype = *type;
     } else if (word == "bshd" || word == "bhsd") {
       once("layout");
       layout_ = word == "bshd" ? Layout::bshd : Layout::bhsd;
@@ -224,16 +244,20 @@ class Draft {
   }
 
   bool read_strides() {
-    static const std::set<std::string_view> strided = {"q", "k", "v", "out", "lse", "bias", "mask"};
     if (token_.rest.empty() || token_.rest[0] != '@') return false;
-    if (!strided.contains(token_.name)) fault("strides belong to q, k, v, out, lse, bias or mask");
+    std::string known;
+    for (const TensorRule& rule : tensor_rules()) {
+      if (strides_in(fields_, rule)) known += text(known.empty() ? "" : ", ", rule.name);
+    }
+    if (text(", ", known, ",").find(text(", ", token_.name, ",")) == std::string::npos)
+      fault("strides belong to one of ", known);
     once(text(token_.name, "@"));
     strides_[std::string(token_.name)] = strides();
     return true;
   }
 
   void read() {
-    if (read_word() || read_strides() || read_length() || read_value()) return;
+    if (read_word() || read_strides() || read_type() || read_length() || read_value()) return;
     fault(
         "no token has this form; a problem is written like 'b2 h32/8 q1 kv8192 d128 bf16 causal'");
   }
@@ -244,9 +268,10 @@ class Draft {
   std::set<std::string> slots_;
   Window window_;
   Layout layout_ = Layout::bshd;
-  std::map<std::string, Problem::Strides> strides_;
+  std::map<std::string, Problem::Strides, std::less<>> strides_;
   std::optional<std::pair<std::int64_t, std::int64_t>> totals_;  // of packed queries and keys
   std::optional<std::int64_t> expected_kv_;
+  std::optional<DType> kv_dtype_, out_dtype_;
   bool two_totals_ = false;
 };
 
@@ -277,29 +302,23 @@ Problem Draft::build() const {
   if (packed_keys && totals_) p.total_kv = totals_->second;
   if (expected_kv_) p.total_kv = *expected_kv_;
 
-  const auto strides_of = [&](const char* name, const Shape& shape, const Problem::Strides& dense) {
-    const auto written = strides_.find(name);
-    return written == strides_.end() ? dense : without_idle_axes(written->second, shape);
-  };
-  p.q = strides_of("q", q_shape(p), dense_strides(q_shape(p), layout_));
-  p.k = strides_of("k", k_shape(p), dense_strides(k_shape(p), layout_));
-  p.v = strides_of("v", v_shape(p), dense_strides(v_shape(p), layout_));
-  p.out = strides_of("out", out_shape(p), dense_strides(out_shape(p), layout_));
-  if (p.lse) p.lse_stride = strides_of("lse", lse_shape(p), dense_row_major(lse_shape(p)));
-
+  p.kv_dtype = kv_dtype_.value_or(p.dtype);
+  p.out_dtype = out_dtype_.value_or(p.dtype);
   if (p.bias.dtype == DType::none && given("bias")) p.bias.dtype = p.dtype;
   const Shape full = {p.batch, p.heads, p.q_len, p.kv_len};
-  for (auto [tensor, name] : {std::pair{&p.bias, "bias"}, std::pair{&p.mask, "mask"}}) {
-    if (!tensor->present()) continue;
+  for (ScoreTensor* tensor : {&p.bias, &p.mask}) {
     for (std::size_t axis = 0; axis < 4; ++axis)
       tensor->varies[axis] = tensor->varies[axis] && full[axis] != 1;
-    const Shape shape = score_shape(p, *tensor);
-    tensor->stride = strides_of(name, shape, dense_row_major(shape));
   }
-  for (const auto& [name, strides] : strides_) {
-    const bool optional = name == "lse" || name == "bias" || name == "mask";
-    if (optional && !given(name))
-      incomplete("it gives the strides of ", name, " but has no '", name, "'");
+  for (const TensorRule& rule : tensor_rules()) {
+    const auto written = strides_.find(rule.name);
+    if (written != strides_.end() && !rule.wanted(p))
+      incomplete("it gives the strides of ", rule.name, " but has no '", rule.name, "'");
+    Problem::Strides* strides = strides_in(p, rule);
+    if (!strides || !rule.wanted(p)) continue;
+    const Shape shape = shape_of(p, rule);
+    *strides = written == strides_.end() ? dense_strides(rule, shape, layout_)
+                                         : without_idle_axes(written->second, shape);
   }
   const std::int64_t widest = alignment_of_strides(p);
   if (!given("align")) p.alignment = widest;

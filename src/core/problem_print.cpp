@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/core/layout.hpp"
+#include "src/core/tensors.hpp"
 #include "src/core/text.hpp"
 
 namespace rapt {
@@ -54,25 +55,22 @@ std::string storage_tokens(const Problem& p) {
   return result;
 }
 
+// q, k, v and out are dense in one of two layouts, or written out; the layout with fewer of those.
 std::string layout_tokens(const Problem& p) {
-  const auto strided = [&](Layout layout) {
-    std::string result = layout == Layout::bhsd ? " bhsd" : "";
-    if (p.q != dense_strides(q_shape(p), layout)) result += strides_token("q", p.q);
-    if (p.k != dense_strides(k_shape(p), layout)) result += strides_token("k", p.k);
-    if (p.v != dense_strides(v_shape(p), layout)) result += strides_token("v", p.v);
-    if (p.out != dense_strides(out_shape(p), layout)) result += strides_token("out", p.out);
+  const auto strided = [&](bool in_layout, Layout layout) {
+    std::string result;
+    for (const TensorRule& rule : tensor_rules()) {
+      const Problem::Strides* strides = strides_in(p, rule);
+      if (!strides || rule.in_layout() != in_layout || !rule.wanted(p)) continue;
+      if (*strides != dense_strides(rule, shape_of(p, rule), layout))
+        result += strides_token(rule.name, *strides);
+    }
     return result;
   };
-  const std::string bshd = strided(Layout::bshd), bhsd = strided(Layout::bhsd);
-  std::string result = std::ranges::count(bhsd, '@') < std::ranges::count(bshd, '@') ? bhsd : bshd;
-  if (p.lse && p.lse_stride != dense_row_major(lse_shape(p)))
-    result += strides_token("lse", p.lse_stride);
-  for (const auto& [tensor, name] : {std::pair{&p.bias, "bias"}, std::pair{&p.mask, "mask"}}) {
-    if (tensor->present() && tensor->stride != dense_row_major(score_shape(p, *tensor))) {
-      result += strides_token(name, tensor->stride);
-    }
-  }
-  return result;
+  const std::string bshd = strided(true, Layout::bshd);
+  const std::string bhsd = bshd.empty() ? "" : strided(true, Layout::bhsd);
+  const bool other = std::ranges::count(bhsd, '@') < std::ranges::count(bshd, '@');
+  return (other ? " bhsd" + bhsd : bshd) + strided(false, Layout::bshd);
 }
 
 }  // namespace
@@ -84,7 +82,10 @@ std::string Problem::to_string() const {
   result += p.q_len == p.kv_len ? text(" s", p.q_len) : text(" q", p.q_len, " kv", p.kv_len);
   result += text(" d", p.qk_dim);
   if (p.v_dim != p.qk_dim) result += text("/", p.v_dim);
-  result += text(" ", name(p.dtype), window_tokens(p.window));
+  result += text(" ", name(p.dtype));
+  if (p.kv_dtype != p.dtype) result += text(" kv:", name(p.kv_dtype));
+  if (p.out_dtype != p.dtype) result += text(" out:", name(p.out_dtype));
+  result += window_tokens(p.window);
   if (p.offset) result += text(" offset", *p.offset);
   if (p.bias.present()) result += score_token("bias", p.bias, p.dtype);
   if (p.mask.present()) result += score_token("mask", p.mask, p.dtype);

@@ -5,6 +5,7 @@
 
 #include "src/core/fault.hpp"
 #include "src/core/layout.hpp"
+#include "src/core/tensors.hpp"
 
 namespace rapt {
 namespace {
@@ -101,52 +102,59 @@ void check_no_overlap(std::string_view what, const Shape& shape, const Problem::
   }
 }
 
-void check_score_tensor(const Problem& p, std::string_view what, const ScoreTensor& tensor) {
-  if (!tensor.present()) return;
-  const Shape shape = score_shape(p, tensor);
+void check_broadcasts(const Problem& p, const ScoreTensor& tensor, std::string_view what) {
   const Shape full = {p.batch, p.heads, p.q_len, p.kv_len};
   for (std::size_t axis = 0; axis < 4; ++axis) {
     if (tensor.varies[axis] && full[axis] == 1)
       fault(what, " varies over an axis of size 1; a problem leaves it out");
   }
-  check_strides(what, shape, tensor.stride, size_in_bytes(tensor.dtype));
 }
 
 void check_layouts(const Problem& p) {
-  const std::int64_t bytes = size_in_bytes(p.dtype);
-  check_strides("q", q_shape(p), p.q, bytes);
-  check_strides("k", k_shape(p), p.k, bytes);
-  check_strides("v", v_shape(p), p.v, bytes);
-  check_strides("out", out_shape(p), p.out, bytes);
-  check_no_overlap("out", out_shape(p), p.out);
-  if (p.lse) {
-    check_strides("lse", lse_shape(p), p.lse_stride, size_in_bytes(DType::f32));
-    check_no_overlap("lse", lse_shape(p), p.lse_stride);
+  for (const TensorRule& rule : tensor_rules()) {
+    if (rule.pairs && rule.wanted(p)) check_broadcasts(p, p.*rule.pairs, rule.name);
+  }
+  for (const TensorRule& rule : tensor_rules()) {
+    const Problem::Strides* strides = strides_in(p, rule);
+    if (!strides || !rule.wanted(p)) continue;
+    const Shape shape = shape_of(p, rule);
+    check_strides(rule.name, shape, *strides, size_in_bytes(rule.dtype(p)));
+    if (rule.written(p.operation)) check_no_overlap(rule.name, shape, *strides);
   }
   const std::int64_t widest = alignment_of_strides(p);
-  if (p.alignment < bytes || p.alignment > widest || (p.alignment & (p.alignment - 1)) != 0) {
+  const std::int64_t least = size_in_bytes(p.dtype);
+  if (p.alignment < least || p.alignment > widest || (p.alignment & (p.alignment - 1)) != 0) {
     fault("the alignment is ", p.alignment,
-          " bytes; with these strides it must be a power of two from ", bytes, " to ", widest);
+          " bytes; with these strides it must be a power of two from ", least, " to ", widest);
   }
+}
+
+void check_types(const Problem& p) {
+  if (p.dtype != DType::f32 && p.dtype != DType::f16 && p.dtype != DType::bf16)
+    fault("the element type is ", name(p.dtype), "; it must be f32, f16 or bf16");
+  if (p.kv_dtype != p.dtype)
+    fault("k and v are ", name(p.kv_dtype), "; they must be ", name(p.dtype),
+          " as the queries are");
+  if (p.out_dtype != p.dtype && p.out_dtype != DType::f32) {
+    fault("out is ", name(p.out_dtype), "; it must be ", name(p.dtype), " as the queries are",
+          p.dtype == DType::f32 ? "" : ", or f32");
+  }
+  if (p.bias.present() && p.bias.dtype != DType::f32 && p.bias.dtype != p.dtype) {
+    fault("the bias is ", name(p.bias.dtype), "; it must be f32",
+          p.dtype == DType::f32 ? "" : text(" or ", name(p.dtype), " as the queries are"));
+  }
+  if (p.mask.present() && p.mask.dtype != DType::u8)
+    fault("the mask is ", name(p.mask.dtype), "; it must be u8, 1 where a pair may attend");
 }
 
 }  // namespace
 
 void Problem::validate() const {
-  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) {
-    fault("the element type is ", name(dtype), "; it must be f32, f16 or bf16");
-  }
+  if (operation != Operation::forward)
+    fault("the operation is ", static_cast<std::int32_t>(operation), "; rapt computes forward (0)");
+  check_types(*this);
   check_sizes(*this);
   check_bounds(*this);
-  if (bias.present() && bias.dtype != DType::f32 && bias.dtype != dtype) {
-    fault("the bias is ", name(bias.dtype), "; it must be f32",
-          dtype == DType::f32 ? "" : text(" or ", name(dtype), " as the queries are"));
-  }
-  if (mask.present() && mask.dtype != DType::u8) {
-    fault("the mask is ", name(mask.dtype), "; it must be u8, 1 where a pair may attend");
-  }
-  check_score_tensor(*this, "the bias", bias);
-  check_score_tensor(*this, "the mask", mask);
   check_layouts(*this);
 }
 

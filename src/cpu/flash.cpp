@@ -25,8 +25,8 @@ Estimate estimate(const Task& task) {
 
 std::size_t workspace(const Task& task) { return flash_workspace(task, f32_engine()); }
 
-void run(const Task& task, const Arguments& arguments, const Launch& launch) {
-  run_flash(task, arguments, launch, f32_engine());
+std::unique_ptr<const Prepared> prepare(const Task& task) {
+  return prepare_flash(task, f32_engine());
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ const Kernel cpu_flash = {
     .configs = configs,
     .estimate = estimate,
     .workspace = workspace,
-    .run = run,
+    .prepare = prepare,
 };
 
 }  // namespace rapt

@@ -27,8 +27,8 @@ Estimate estimate(const Task& task) {
 
 std::size_t workspace(const Task& task) { return flash_workspace(task, *amx_engine()); }
 
-void run(const Task& task, const Arguments& arguments, const Launch& launch) {
-  run_flash(task, arguments, launch, *amx_engine());
+std::unique_ptr<const Prepared> prepare(const Task& task) {
+  return prepare_flash(task, *amx_engine());
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ const Kernel cpu_flash_amx = {
     .configs = configs,
     .estimate = estimate,
     .workspace = workspace,
-    .run = run,
+    .prepare = prepare,
 };
 
 }  // namespace rapt

@@ -41,24 +41,41 @@ constexpr Index wide_keys = 128;  // of a tile, at most
 
 FlashTiles tiles_of(const Config& config) { return {config.at("rows"), config.at("keys")}; }
 
+// How the blocks of a kv head are dealt into items: as many to each as the cache holds, so that few
+// items pack the same keys, but enough items to keep all threads busy to the end.
+struct Items {
+  Index blocks_each;
+  Index per_head;  // kv head of a sequence; an upper bound
+  Index count;
+
+  // Of one run. `most`: that an item may have.
+  Items(Index batch, Index kv_heads, Index q_len, Index rows, Index group, Index threads,
+        Index most) {
+    const Index blocks = divided_up(std::max<Index>(q_len, 1), rows) * group;
+    const Index heads = batch * kv_heads;
+    const Index wanted = divided_up(4 * threads, std::max<Index>(heads, 1));
+    blocks_each = std::clamp<Index>(blocks / wanted, 1, most);
+    per_head = divided_up(blocks, blocks_each);
+    count = heads * per_head;
+  }
+};
+
 // How the work is cut, and what scratch memory a thread needs for it.
-struct Shape {
+struct Blocking {
   FlashTiles tiles;
-  bool wide;              // heads are worked on in parts
-  Index qk_part, v_part;  // dims that are packed at a time
-  Index group;            // query heads of a kv head
-  Index padded_rows;      // of a block: whole row groups
-  Index out_stride;       // v_dim, padded
-  Index blocks_per_item;
-  Index items_per_head;  // kv head of a sequence; an upper bound
-  Index items;
+  bool wide;               // heads are worked on in parts
+  Index qk_part, v_part;   // dims that are packed at a time
+  Index group;             // query heads of a kv head
+  Index padded_rows;       // of a block: whole row groups
+  Index out_stride;        // v_dim, padded
+  Index most_blocks_each;  // of an item
   bool has_long_rows;
   // Offsets into a thread's scratch memory, and its size.
   Index queries, keys, values, engine_scratch, out, long_sums, states, ranges, pointers, parts,
       scratch_bytes;
   Index queries_bytes;  // of a block
 
-  Shape(const Problem& p, const Device& device, const Engine& engine, FlashTiles given)
+  Blocking(const Problem& p, const Device& device, const Engine& engine, FlashTiles given)
       : tiles(given) {
     wide = engine.set_scores && std::max(p.qk_dim, p.v_dim) > wide_part;
     qk_part = wide ? std::min(p.qk_dim, wide_part) : p.qk_dim;
@@ -74,15 +91,10 @@ struct Shape {
     has_long_rows = p.kv_len > LongSums::span * tiles.keys;
     const Index long_bytes = has_long_rows ? LongSums::bytes(padded_rows, out_stride) : 0;
     const Index block_bytes = queries_bytes + padded_rows * out_stride * 4;
-    const Index blocks = divided_up(std::max<Index>(p.q_len, 1), tiles.rows) * group;
-    const Index heads = p.batch * p.kv_heads;
-    // As many blocks as the cache holds, so that few items pack the same keys, but enough items to
-    // keep all threads busy to the end.
-    const Index wanted_items = divided_up(Index{4} * device.threads, std::max<Index>(heads, 1));
-    const Index most = wide ? 1 : std::clamp<Index>(most_item_bytes / block_bytes, 1, most_blocks);
-    blocks_per_item = std::clamp<Index>(blocks / wanted_items, 1, most);
-    items_per_head = divided_up(blocks, blocks_per_item);
-    items = heads * items_per_head;
+    const Index cached =
+        wide ? 1 : std::clamp<Index>(most_item_bytes / block_bytes, 1, most_blocks);
+    most_blocks_each =
+        Items(p.batch, p.kv_heads, p.q_len, tiles.rows, group, device.threads, cached).blocks_each;
 
     Index end = 0;
     const auto take = [&](Index bytes) {
@@ -90,17 +102,22 @@ struct Shape {
       end += rounded_up(bytes, 64);
       return begin;
     };
-    queries = take(blocks_per_item * queries_bytes);
+    queries = take(most_blocks_each * queries_bytes);
     keys = take(engine.keys_bytes(tiles.keys, qk_part));
     values = take(engine.values_bytes(tiles.keys, v_part));
     engine_scratch = take(engine.scratch_bytes(tiles.rows, tiles.keys));
-    out = take(blocks_per_item * padded_rows * out_stride * 4);
-    long_sums = take(blocks_per_item * long_bytes);
-    states = take((2 * blocks_per_item + 1) * padded_rows * 4);
+    out = take(most_blocks_each * padded_rows * out_stride * 4);
+    long_sums = take(most_blocks_each * long_bytes);
+    states = take((2 * most_blocks_each + 1) * padded_rows * 4);
     ranges = take((tiles.rows + padded_rows / engine.group_rows) * Index{sizeof(Range)});
     pointers = take(2 * tiles.keys * Index{sizeof(void*)});
     parts = take(std::max(tiles.keys, tiles.rows) * Index{sizeof(void*)});
     scratch_bytes = end;
+  }
+
+  // A batch with less in it than was planned for has no larger items.
+  Items items(Index batch, Index kv_heads, Index q_len, Index threads) const {
+    return {batch, kv_heads, q_len, tiles.rows, group, threads, most_blocks_each};
   }
 };
 
@@ -115,27 +132,29 @@ struct Block {
 
 class Flash {
  public:
-  Flash(const Task& task, const Arguments& arguments, const Launch& launch, const Engine& engine)
+  Flash(const Task& task, const semantics::Call& call, const Launch& launch, const Engine& engine,
+        const Blocking& shape)
       : problem_(task.problem),
-        call_(make_call(task.problem, arguments)),
+        call_(call),
         engine_(engine),
         rows_(row_operations()),
-        shape_(task.problem, task.device, engine, tiles_of(task.config)),
+        shape_(shape),
+        items_(shape.items(call.batch, call.kv_heads, call.q_len, task.device.threads)),
         workspace_(launch.workspace.data()),
         element_(size_in_bytes(task.problem.dtype)),
+        out_element_(size_in_bytes(task.problem.out_dtype)),
         scoring_(has_scoring(call_)) {}
 
-  Index items() const { return shape_.items; }
+  Index items() const { return items_.count; }
 
   void run_item(Index slot, Index item) const {
-    const Index pair = item / shape_.items_per_head;
+    const Index pair = item / items_.per_head;
     const semantics::Sequence sequence = semantics::sequence(call_, pair / call_.kv_heads);
     const Index kv_head = pair % call_.kv_heads;
     std::byte* scratch = workspace_ + slot * shape_.scratch_bytes;
 
     Block blocks[most_blocks];
-    const Index count =
-        take_blocks(sequence, kv_head, item % shape_.items_per_head, scratch, blocks);
+    const Index count = take_blocks(sequence, kv_head, item % items_.per_head, scratch, blocks);
     if (count == 0) return;
     Range keys = {sequence.kv_len, 0};
     for (Index i = 0; i < count; ++i) {
@@ -173,8 +192,8 @@ class Flash {
   Index take_blocks(const semantics::Sequence& sequence, Index kv_head, Index item,
                     std::byte* scratch, Block* blocks) const {
     const Index total = divided_up(sequence.q_len, shape_.tiles.rows) * shape_.group;
-    const Index first = item * shape_.blocks_per_item;
-    const Index count = std::clamp<Index>(total - first, 0, shape_.blocks_per_item);
+    const Index first = item * items_.blocks_each;
+    const Index count = std::clamp<Index>(total - first, 0, items_.blocks_each);
     auto* states = reinterpret_cast<float*>(scratch + shape_.states);
     for (Index i = 0; i < count; ++i) {
       const Index unit = total - 1 - (first + i);
@@ -368,9 +387,9 @@ class Flash {
       const auto place = semantics::query_place(call_, sequence, block.first_query + row);
       const Index at = semantics::row_offset(call_.out_stride, place, block.head) + dims.begin;
       const float sum = block.sums.row_sum[row];
-      rows_.store(problem_.dtype, block.sums.out + row * shape_.out_stride + dims.begin,
+      rows_.store(problem_.out_dtype, block.sums.out + row * shape_.out_stride + dims.begin,
                   sum != 0 ? 1 / sum : 0, dims.end - dims.begin,
-                  static_cast<std::byte*>(call_.out) + at * element_);
+                  static_cast<std::byte*>(call_.out) + at * out_element_);
     }
   }
 
@@ -386,28 +405,38 @@ class Flash {
   }
 
   const Problem& problem_;
-  const semantics::Call call_;
+  const semantics::Call& call_;
   const Engine& engine_;
   const RowOperations& rows_;
-  const Shape shape_;
+  const Blocking& shape_;
+  const Items items_;
   std::byte* workspace_;
-  Index element_;
+  Index element_, out_element_;
   bool scoring_;
 };
+
+Items planned_items(const Problem& p, const Device& device, const Blocking& shape) {
+  return shape.items(p.batch, p.kv_heads, p.q_len, device.threads);
+}
+
+Index slots_of(const Problem& p, const Device& device, const Blocking& shape) {
+  return std::min<Index>(device.threads, planned_items(p, device, shape).count);
+}
 
 }  // namespace
 
 Estimate flash_estimate(const Task& task, const Engine& engine, FlashRates rates) {
   const Problem& p = task.problem;
-  const Shape shape(p, task.device, engine, tiles_of(task.config));
-  const double threads = task.device.threads, items = double(shape.items);
+  const Blocking shape(p, task.device, engine, tiles_of(task.config));
+  const Items dealt = planned_items(p, task.device, shape);
+  const double threads = task.device.threads, items = double(dealt.count);
   const double busy = items > 0 ? items / (std::ceil(items / threads) * threads) : 1;
   const double rows = double(std::max<Index>(p.q_len, 1));
   const double group = double(engine.group_rows);
   const double padding = std::ceil(rows / group) * group / rows;
   const double dims = double(p.qk_dim + p.v_dim), pairs = p.flops() / (2 * dims);
   const double keys = std::max(double(p.total_kv), double(p.batch) * double(engine.panel));
-  const double packed = keys * double(p.kv_heads) * double(shape.items_per_head) * dims;
+  const double packed = keys * double(p.kv_heads) * double(dealt.per_head) * dims;
   const double vector_flops =
       pairs * rates.flops_per_weight + packed * rates.flops_per_packed_element;
   const double compute =
@@ -420,8 +449,8 @@ Estimate flash_estimate(const Task& task, const Engine& engine, FlashRates rates
 
 Support flash_support(const Problem& problem, const Device& device, const Engine& engine,
                       FlashTiles largest) {
-  const Shape shape(problem, device, engine, largest);
-  const double slots = double(std::min<Index>(device.threads, shape.items));
+  const Blocking shape(problem, device, engine, largest);
+  const double slots = double(slots_of(problem, device, shape));
   const double bytes = slots * double(shape.scratch_bytes), limit = device.nominal.memory_bytes;
   if (limit == 0 || bytes <= limit) return Support::yes();
   return Support::no(text("its tiles would need ", human_bytes(bytes), "; this machine has ",
@@ -429,16 +458,17 @@ Support flash_support(const Problem& problem, const Device& device, const Engine
 }
 
 std::size_t flash_workspace(const Task& task, const Engine& engine) {
-  const Shape shape(task.problem, task.device, engine, tiles_of(task.config));
-  const Index slots = std::min<Index>(task.device.threads, shape.items);
-  return static_cast<std::size_t>(slots * shape.scratch_bytes);
+  const Blocking shape(task.problem, task.device, engine, tiles_of(task.config));
+  return static_cast<std::size_t>(slots_of(task.problem, task.device, shape) * shape.scratch_bytes);
 }
 
-void run_flash(const Task& task, const Arguments& arguments, const Launch& launch,
-               const Engine& engine) {
-  const Flash flash(task, arguments, launch, engine);
-  parallel_for_slots(*task.executor, task.device.threads, flash.items(),
-                     [&](Index slot, Index item) { flash.run_item(slot, item); });
+std::unique_ptr<const Prepared> prepare_flash(const Task& task, const Engine& engine) {
+  const Blocking shape(task.problem, task.device, engine, tiles_of(task.config));
+  return prepared([task, &engine, shape](const semantics::Call& call, const Launch& launch) {
+    const Flash flash(task, call, launch, engine, shape);
+    parallel_for_slots(*task.executor, task.device.threads, flash.items(),
+                       [&](Index slot, Index item) { flash.run_item(slot, item); });
+  });
 }
 
 }  // namespace rapt

@@ -22,7 +22,6 @@ Estimate flash_estimate(const Task& task, const Engine& engine, FlashRates rates
 Support flash_support(const Problem& problem, const Device& device, const Engine& engine,
                       FlashTiles largest);
 std::size_t flash_workspace(const Task& task, const Engine& engine);
-void run_flash(const Task& task, const Arguments& arguments, const Launch& launch,
-               const Engine& engine);
+std::unique_ptr<const Prepared> prepare_flash(const Task& task, const Engine& engine);
 
 }  // namespace rapt

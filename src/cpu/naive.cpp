@@ -83,8 +83,8 @@ struct Block {
 
 class Naive {
  public:
-  Naive(const Task& task, const Arguments& arguments, std::span<std::byte> workspace)
-      : call_(make_call(task.problem, arguments)),
+  Naive(const semantics::Call& call, const Task& task, std::span<std::byte> workspace)
+      : call_(call),
         executor_(*task.executor),
         threads_(task.device.threads),
         scores_(reinterpret_cast<float*>(workspace.data())),
@@ -219,14 +219,21 @@ class Naive {
     }
     for (Index r = 0; r < block.rows; ++r) {
       const auto place = semantics::query_place(call_, block.sequence, block.first_query + r);
-      Element* out = static_cast<Element*>(call_.out) +
-                     semantics::row_offset(call_.out_stride, place, block.head);
-      for (Index d = 0; d < call_.v_dim; ++d)
-        out[d] = from_float<Element>(sums[r * call_.v_dim + d] + rests[r * call_.v_dim + d]);
+      const Index at = semantics::row_offset(call_.out_stride, place, block.head);
+      const float *sum = sums + r * call_.v_dim, *rest = rests + r * call_.v_dim;
+      if (call_.out_is_f32)
+        store_row(sum, rest, static_cast<float*>(call_.out) + at);
+      else
+        store_row(sum, rest, static_cast<Element*>(call_.out) + at);
     }
   }
 
-  semantics::Call call_;
+  template <class Out>
+  void store_row(const float* sum, const float* rest, Out* out) const {
+    for (Index d = 0; d < call_.v_dim; ++d) out[d] = from_float<Out>(sum[d] + rest[d]);
+  }
+
+  const semantics::Call& call_;
   Executor& executor_;
   Index threads_;
   float* scores_;
@@ -269,9 +276,11 @@ Estimate estimate(const Task& task) {
                        5e-6 + blocks * 1e-6 / task.device.threads);
 }
 
-void run(const Task& task, const Arguments& arguments, const Launch& launch) {
-  const Naive naive(task, arguments, launch.workspace);
-  with_element_type(task.problem.dtype, [&](auto type) { naive.run<decltype(type)>(); });
+std::unique_ptr<const Prepared> prepare(const Task& task) {
+  return prepared([task](const semantics::Call& call, const Launch& launch) {
+    const Naive naive(call, task, launch.workspace);
+    with_element_type(task.problem.dtype, [&](auto type) { naive.run<decltype(type)>(); });
+  });
 }
 
 }  // namespace
@@ -285,7 +294,7 @@ const Kernel cpu_naive = {
     .configs = one_empty_config,
     .estimate = estimate,
     .workspace = workspace,
-    .run = run,
+    .prepare = prepare,
 };
 
 }  // namespace rapt

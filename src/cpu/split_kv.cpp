@@ -37,27 +37,31 @@ Index chunk_keys(Index kv_len, Index least) {
   return least * std::max<Index>(1, divided_up(kv_len, least * most_chunks));
 }
 Index chunks_of(Index kv_len, Index least) { return divided_up(kv_len, chunk_keys(kv_len, least)); }
+// Of a sequence of up to kv_len keys: a shorter one may have more, smaller ones.
+Index chunks_up_to(Index kv_len, Index least) {
+  return std::min(divided_up(kv_len, least), most_chunks);
+}
 
 struct Shape {
+  Index least_chunk;     // keys
   Index group, rows;     // rows of a kv head: queries times the heads of its group
-  Index heads;           // kv heads of an item
+  Index heads;           // kv heads of an item, at most
   Index chunks;          // of a sequence, at most
-  Index total_rows;      // of all sequences and heads
+  bool side_by_side;     // kv heads
   Index partial_stride;  // floats of a partial result
   Index out_stride;
   Index prefix_bytes, partial_bytes, scratch_bytes;  // scratch: of one thread
   Index q, scores, out, states;                      // offsets into scratch, in floats
 
-  Shape(const Problem& p, std::int32_t threads, Index least_chunk) {
+  Shape(const Problem& p, std::int32_t threads, Index least_keys) : least_chunk(least_keys) {
     const auto floats = [](Index count) { return rounded_up(count, 16); };
     group = p.heads / p.kv_heads;
     rows = std::min(most_rows, std::max<Index>(1, p.q_len * group));
-    chunks = chunks_of(p.kv_len, least_chunk);
-    const bool side_by_side = p.kv_heads > 1 && p.k[2] < p.k[1] && p.v[2] < p.v[1];
-    const Index fair_share = p.batch * p.kv_heads * chunks / (Index{8} * threads);
-    heads =
-        side_by_side ? std::clamp<Index>(std::min(most_rows / rows, fair_share), 1, p.kv_heads) : 1;
-    total_rows = (p.varlen ? p.total_q : p.batch * p.q_len) * p.heads;
+    chunks = chunks_up_to(p.kv_len, least_chunk);
+    side_by_side = p.kv_heads > 1 && p.k[2] < p.k[1] && p.v[2] < p.v[1];
+    heads = p.kv_heads;
+    heads = heads_for(p.batch, p.kv_heads, p.kv_len, threads);
+    const Index total_rows = (p.varlen ? p.total_q : p.batch * p.q_len) * p.heads;
     partial_stride = floats(p.v_dim + 2);
     out_stride = rounded_up(p.v_dim, stream_operations().lanes);
     q = 0;
@@ -67,6 +71,12 @@ struct Shape {
     scratch_bytes = (states + floats(2 * heads * rows)) * 4;
     prefix_bytes = p.varlen || p.lengths ? rounded_up((p.batch + 1) * 8, 64) : 0;
     partial_bytes = chunks > 1 ? total_rows * chunks * partial_stride * 4 : 0;
+  }
+
+  // Kv heads of an item, where so many sequences are shared by the threads.
+  Index heads_for(Index batch, Index kv_heads, Index kv_len, Index threads) const {
+    const Index fair_share = batch * kv_heads * chunks_of(kv_len, least_chunk) / (8 * threads);
+    return side_by_side ? std::clamp<Index>(std::min(most_rows / rows, fair_share), 1, heads) : 1;
   }
 };
 
@@ -83,19 +93,21 @@ struct Pointers {
 
 class SplitKv {
  public:
-  SplitKv(const Task& task, const Arguments& arguments, const Launch& launch)
+  SplitKv(const Task& task, const semantics::Call& call, const Launch& launch, const Shape& shape)
       : problem_(task.problem),
-        call_(make_call(task.problem, arguments)),
+        call_(call),
         executor_(*task.executor),
         threads_(task.device.threads),
         stream_(stream_operations()),
         rows_(row_operations()),
-        least_chunk_(task.config.at("chunk")),
-        shape_(task.problem, task.device.threads, least_chunk_),
+        shape_(shape),
+        heads_(shape.heads_for(call.batch, call.kv_heads, call.kv_len, task.device.threads)),
+        total_rows_((call.q_starts ? call.total_q : call.batch * call.q_len) * call.heads),
         prefix_(reinterpret_cast<Index*>(launch.workspace.data())),
         partials_(reinterpret_cast<float*>(launch.workspace.data() + shape_.prefix_bytes)),
         scratch_(launch.workspace.data() + shape_.prefix_bytes + shape_.partial_bytes),
-        element_(size_in_bytes(task.problem.dtype)) {}
+        element_(size_in_bytes(task.problem.dtype)),
+        out_element_(size_in_bytes(task.problem.out_dtype)) {}
 
   void run() {
     const Index items = count_items();
@@ -112,10 +124,10 @@ class SplitKv {
   }
   // A sequence without keys still has rows to write.
   Index chunks(const semantics::Sequence& s) const {
-    return std::max<Index>(1, chunks_of(s.kv_len, least_chunk_));
+    return std::max<Index>(1, chunks_of(s.kv_len, shape_.least_chunk));
   }
   Index items_of(const semantics::Sequence& s) const {
-    return divided_up(call_.kv_heads, shape_.heads) * row_blocks(s) * chunks(s);
+    return divided_up(call_.kv_heads, heads_) * row_blocks(s) * chunks(s);
   }
 
   Index count_items() {
@@ -142,12 +154,12 @@ class SplitKv {
     Item work = {};
     work.sequence = sequence_of(item);
     const Index count = chunks(work.sequence), chunk = item % count;
-    const Index head_blocks = divided_up(call_.kv_heads, shape_.heads);
-    work.first_head = item / count % head_blocks * shape_.heads;
-    work.heads = std::min(shape_.heads, call_.kv_heads - work.first_head);
+    const Index head_blocks = divided_up(call_.kv_heads, heads_);
+    work.first_head = item / count % head_blocks * heads_;
+    work.heads = std::min(heads_, call_.kv_heads - work.first_head);
     work.first_row = item / count / head_blocks * shape_.rows;
     work.rows = std::min(shape_.rows, work.sequence.q_len * shape_.group - work.first_row);
-    const Index keys = chunk_keys(work.sequence.kv_len, least_chunk_);
+    const Index keys = chunk_keys(work.sequence.kv_len, shape_.least_chunk);
     work.keys = {chunk * keys, std::min(work.sequence.kv_len, (chunk + 1) * keys)};
 
     auto* floats = reinterpret_cast<float*>(scratch_ + slot * shape_.scratch_bytes);
@@ -276,7 +288,7 @@ class SplitKv {
 
   // (chunks, partial_stride) of one row: O, m, l.
   float* partials_of(const Row& row) const {
-    const Index rows = shape_.total_rows / call_.heads;
+    const Index rows = total_rows_ / call_.heads;
     const Index at = row.head * rows + row.place.outer * call_.q_len + row.place.row;
     return partials_ + at * shape_.chunks * shape_.partial_stride;
   }
@@ -317,32 +329,33 @@ class SplitKv {
     const bool sees_nothing = max == minus_infinity;
     const float factor = sees_nothing ? 0 : std::exp2(state.max - max);
     const float sum = sees_nothing ? 0 : state.sum * factor + std::exp2(sink - max);
-    rows_.store(problem_.dtype, state.out, sees_nothing ? 0 : factor / sum, call_.v_dim,
+    rows_.store(problem_.out_dtype, state.out, sees_nothing ? 0 : factor / sum, call_.v_dim,
                 static_cast<std::byte*>(call_.out) +
-                    semantics::row_offset(call_.out_stride, row.place, row.head) * element_);
+                    semantics::row_offset(call_.out_stride, row.place, row.head) * out_element_);
     if (!call_.lse) return;
     call_.lse[semantics::lse_offset(call_, row.place, row.head)] = natural_log(max, sum);
   }
 
   const Problem& problem_;
-  const semantics::Call call_;
+  const semantics::Call& call_;
   Executor& executor_;
   Index threads_;
   const StreamOperations& stream_;
   const RowOperations& rows_;
-  const Index least_chunk_;
-  const Shape shape_;
+  const Shape& shape_;
+  Index heads_;       // kv heads of an item
+  Index total_rows_;  // of all sequences and heads
   Index* prefix_;
   float* partials_;
   std::byte* scratch_;
-  Index element_;
+  Index element_, out_element_;
 };
 
 constexpr Index chunk_choices[] = {512, 256, 1024};
 
 Support supports(const Problem& p, const Device& device) {
   const Index smallest = *std::ranges::min_element(chunk_choices);
-  const Index chunks = chunks_of(p.kv_len, smallest);
+  const Index chunks = chunks_up_to(p.kv_len, smallest);
   const double partials =
       chunks > 1 ? double(p.total_q) * double(p.heads) * double(chunks) * double(p.v_dim + 18) * 4
                  : 0;
@@ -380,8 +393,11 @@ Estimate estimate(const Task& task) {
                        5e-6 + (all_rows * 0.1e-6 + tiles * 0.05e-6) / threads);
 }
 
-void run(const Task& task, const Arguments& arguments, const Launch& launch) {
-  SplitKv(task, arguments, launch).run();
+std::unique_ptr<const Prepared> prepare(const Task& task) {
+  const Shape shape(task.problem, task.device.threads, task.config.at("chunk"));
+  return prepared([task, shape](const semantics::Call& call, const Launch& launch) {
+    SplitKv(task, call, launch, shape).run();
+  });
 }
 
 }  // namespace
@@ -395,7 +411,7 @@ const Kernel cpu_split_kv = {
     .configs = configs,
     .estimate = estimate,
     .workspace = workspace,
-    .run = run,
+    .prepare = prepare,
 };
 
 }  // namespace rapt

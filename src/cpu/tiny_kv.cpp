@@ -46,9 +46,9 @@ HWY_INLINE float dot(const Element* HWY_RESTRICT a, const Element* HWY_RESTRICT 
 }
 
 // out = Σ weights[key] · v[key]
-template <class Element>
+template <class Element, class Out>
 HWY_INLINE void weighted_sum(const float* weights, const Element* const* v, Index keys, Index dim,
-                             Element* HWY_RESTRICT out) {
+                             Out* HWY_RESTRICT out) {
   const Floats d;
   const Index width = lanes();
   Index i = 0;
@@ -61,7 +61,7 @@ HWY_INLINE void weighted_sum(const float* weights, const Element* const* v, Inde
   for (; i < dim; ++i) {
     float sum = 0;
     for (Index key = 0; key < keys; ++key) sum += weights[key] * to_float(v[key][i]);
-    out[i] = from_float<Element>(sum);
+    out[i] = from_float<Out>(sum);
   }
 }
 
@@ -105,9 +105,14 @@ void attend(const semantics::Call& call, DType dtype, const semantics::Sequence&
       const float sink = call.sinks ? call.sinks[head] * log2_e : minus_infinity;
       const float lse =
           normalize(scores, keys, sequence.kv_len, scoring ? log2_e : call.scale * log2_e, sink);
-      weighted_sum(
-          scores + keys.begin, v + keys.begin, keys.end - keys.begin, call.v_dim,
-          static_cast<Element*>(call.out) + semantics::row_offset(call.out_stride, place, head));
+      const auto store = [&](auto* out) {
+        weighted_sum(scores + keys.begin, v + keys.begin, keys.end - keys.begin, call.v_dim,
+                     out + semantics::row_offset(call.out_stride, place, head));
+      };
+      if (call.out_is_f32)
+        store(static_cast<float*>(call.out));
+      else
+        store(static_cast<Element*>(call.out));
       if (call.lse) call.lse[semantics::lse_offset(call, place, head)] = lse;
     }
   }
@@ -161,16 +166,17 @@ Estimate estimate(const Task& task) {
 
 std::size_t workspace(const Task&) { return 0; }
 
-void run(const Task& task, const Arguments& arguments, const Launch&) {
-  const semantics::Call call = make_call(task.problem, arguments);
-  const Attend attend = best_attend();
-  // A few items a thread, each of neighbouring sequences.
-  const Index wanted = 8 * task.device.threads;
-  const Index each = std::max<Index>(1, (call.batch + wanted - 1) / wanted);
-  parallel_for_slots(
-      *task.executor, task.device.threads, (call.batch + each - 1) / each, [&](Index, Index item) {
-        attend(call, task.problem.dtype, item * each, std::min(call.batch, (item + 1) * each));
-      });
+std::unique_ptr<const Prepared> prepare(const Task& task) {
+  return prepared([task, attend = best_attend()](const semantics::Call& call, const Launch&) {
+    // A few items a thread, each of neighbouring sequences.
+    const Index wanted = Index{8} * task.device.threads;
+    const Index each = std::max<Index>(1, (call.batch + wanted - 1) / wanted);
+    parallel_for_slots(*task.executor, task.device.threads, (call.batch + each - 1) / each,
+                       [&](Index, Index item) {
+                         attend(call, task.problem.dtype, item * each,
+                                std::min(call.batch, (item + 1) * each));
+                       });
+  });
 }
 
 }  // namespace
@@ -184,7 +190,7 @@ const Kernel cpu_tiny_kv = {
     .configs = one_empty_config,
     .estimate = estimate,
     .workspace = workspace,
-    .run = run,
+    .prepare = prepare,
 };
 
 }  // namespace rapt

@@ -46,13 +46,15 @@ Support supports(const Problem& problem, const Device& device) {
   return Support::no(cublas_absence());
 }
 
-void prepare(const Task& task) { prepare_cublas(task.device.index); }
-
-void run(const Task& task, const Arguments& arguments, const Launch& launch) {
-  const UseDevice current(task.device.index);
-  LentCublas cublas(task.device.index, static_cast<cudaStream_t>(launch.stream),
-                    gpu::GemmHost::library_workspace(task, launch));
-  gpu::GemmHost::run(gpu::launch_gemm<Launcher>, {multiply, &cublas}, task, arguments, launch);
+std::unique_ptr<const Prepared> prepare(const Task& task) {
+  prepare_cublas(task.device.index);
+  return prepared([task, items = task.config.at("items")](const semantics::Call& call,
+                                                          const Launch& launch) {
+    const UseDevice current(task.device.index);
+    LentCublas cublas(task.device.index, static_cast<cudaStream_t>(launch.stream),
+                      gpu::GemmHost::library_workspace(task, items, call, launch));
+    gpu::GemmHost::run(gpu::launch_gemm<Launcher>, {multiply, &cublas}, task, items, call, launch);
+  });
 }
 
 }  // namespace
@@ -67,7 +69,6 @@ constexpr Kernel cuda_gemm = {
     .configs = gpu::GemmHost::configs,
     .estimate = gpu::GemmHost::estimate,
     .workspace = gpu::GemmHost::workspace,
-    .run = cuda::run,
     .prepare = cuda::prepare,
 };
 

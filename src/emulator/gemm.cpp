@@ -34,10 +34,13 @@ void multiply(const gpu::Product& p, void*) {
   });
 }
 
-void run(const Task& task, const Arguments& arguments, const Launch& launch) {
+std::unique_ptr<const Prepared> prepare(const Task& task) {
   const auto launch_pass = task.device.index == 0 ? gpu::launch_gemm<emulator::Launcher<32>>
                                                   : gpu::launch_gemm<emulator::Launcher<64>>;
-  gpu::GemmHost::run(launch_pass, {multiply, nullptr}, task, arguments, launch);
+  return prepared([task, launch_pass, items = task.config.at("items")](const semantics::Call& call,
+                                                                       const Launch& launch) {
+    gpu::GemmHost::run(launch_pass, {multiply, nullptr}, task, items, call, launch);
+  });
 }
 
 }  // namespace
@@ -51,7 +54,7 @@ constexpr Kernel emu_gemm = {
     .configs = gpu::GemmHost::configs,
     .estimate = gpu::GemmHost::estimate,
     .workspace = gpu::GemmHost::workspace,
-    .run = run,
+    .prepare = prepare,
 };
 
 }  // namespace rapt

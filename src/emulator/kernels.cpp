@@ -35,8 +35,8 @@ constexpr gpu::Launches with_wave_64 = gpu::launches_of<emulator::Launcher<64>>(
 template <class Host>
 constexpr Kernel emulated(std::string_view name) {
   Kernel kernel = gpu::kernel_named<with_wave_32, Host>(name);
-  kernel.run = [](const Task& task, const Arguments& arguments, const Launch& launch) {
-    Host::run(task.device.index == 0 ? with_wave_32 : with_wave_64, task, arguments, launch);
+  kernel.prepare = [](const Task& task) {
+    return Host::prepare(task.device.index == 0 ? with_wave_32 : with_wave_64, task);
   };
   return kernel;
 }

@@ -22,8 +22,7 @@ struct Divisor {
 // `value` is 1 … 2³¹ − 1. multiplier · value exceeds 2^shift by at most value ≤ 2^(shift − 31);
 // times a dividend below 2³¹ that is less than 2^shift, so no quotient is one too many.
 inline Divisor divisor(semantics::Index value) {
-  int bits = 0;
-  while (semantics::Index{1} << bits < value) ++bits;
+  const int bits = value > 1 ? 64 - __builtin_clzll(static_cast<uint64_t>(value - 1)) : 0;
   const int shift = 31 + bits;
   return {static_cast<int>(value),
           static_cast<uint32_t>((uint64_t{1} << shift) / static_cast<uint64_t>(value) + 1), shift};

@@ -73,16 +73,14 @@ struct FewKeysOut {
     const Index query = t.first + Place::row(0);
     if (query > t.last) return;
     const semantics::Place place = semantics::query_place(call, t.sequence, query);
-    auto* out =
-        static_cast<Element*>(call.out) + semantics::row_offset(call.out_stride, place, t.head);
+    const OutRow<Element> out(call, place, t.head, m.aligned, plain);
     const float factor = reciprocal_or_zero(state.sum);
     RAPT_UNROLL
     for (int g = 0; g < dims_each / 4; ++g) {
       float four[4];
       RAPT_UNROLL
       for (int y = 0; y < 4; ++y) four[y] = sums[0][g * 4 + y] * factor;
-      store_row<Target>(out, first_dim + (g * thread_columns + Place::column()) * 4, call.v_dim,
-                        whole, four);
+      out.template store<Target>(first_dim + (g * thread_columns + Place::column()) * 4, four);
     }
     if (call.lse && first_dim == 0 && Place::column() == 0)
       call.lse[semantics::lse_offset(call, place, t.head)] = natural_log_sum<Target>(state);

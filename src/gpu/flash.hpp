@@ -137,7 +137,7 @@ struct Flash {
       if ((tile + config.keys) % span_of_sums<Element> == 0) earlier.set_aside(references, out);
     }
     earlier.join(references, out);
-    finish(call, sequence, head, first, whole_v, references, sums, out);
+    finish(call, sequence, head, first, p.aligned, references, sums, out);
   }
 
   // Where the weights tile holds what a thread has in scores[i][j]. Nobody else touches it before
@@ -205,7 +205,7 @@ struct Flash {
   }
 
   RAPT_DEVICE static void finish(const semantics::Call& call, const semantics::Sequence& sequence,
-                                 Index head, Index first, bool whole,
+                                 Index head, Index first, bool aligned,
                                  const float (&references)[rows_each],
                                  const CompensatedSum (&sums)[rows_each],
                                  const float (&out)[rows_each][dims_each]) {
@@ -215,15 +215,14 @@ struct Flash {
       const Index query = first + Place::row(i);
       if (query >= sequence.q_len) continue;
       const semantics::Place place = semantics::query_place(call, sequence, query);
-      auto* row =
-          static_cast<Element*>(call.out) + semantics::row_offset(call.out_stride, place, head);
+      const OutRow<Element> row(call, place, head, aligned);
       const float factor = reciprocal_or_zero(state.sum);
       RAPT_UNROLL
       for (int g = 0; g < dims_each / 4; ++g) {
         float four[4];
         RAPT_UNROLL
         for (int y = 0; y < 4; ++y) four[y] = out[i][g * 4 + y] * factor;
-        store_row<Target>(row, (g * thread_columns + Place::column()) * 4, call.v_dim, whole, four);
+        row.template store<Target>((g * thread_columns + Place::column()) * 4, four);
       }
       if (call.lse && Place::column() == 0)
         call.lse[semantics::lse_offset(call, place, head)] = natural_log_sum<Target>(state);

@@ -226,9 +226,7 @@ struct GemmFinish {
     RAPT_UNROLL
     for (int y = 0; y < each; ++y) out[y] = sums[y].total() * factor;
     const semantics::Place place = semantics::query_place(call, r.sequence, r.query);
-    store_row<Target>(
-        static_cast<Element*>(call.out) + semantics::row_offset(call.out_stride, place, r.head),
-        dim, call.v_dim, whole_accesses<Element>(p.aligned, call.v_dim), out);
+    OutRow<Element>(call, place, r.head, p.aligned).template store<Target>(dim, out);
   }
 };
 

@@ -105,9 +105,8 @@ struct NaiveOut {
       all.add(sum);
     }
     const semantics::Place place = semantics::query_place(call, sequence, query);
-    static_cast<Element*>(call.out)[semantics::row_offset(call.out_stride, place, head) + dim] =
-        Target::template from_float<Element>(all.total() *
-                                             reciprocal_or_zero(sum_of_weights(m, row)));
+    const float out[1] = {all.total() * reciprocal_or_zero(sum_of_weights(m, row))};
+    OutRow<Element>(call, place, head, false).template store<Target>(dim, out);
   }
 };
 

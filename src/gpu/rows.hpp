@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/gpu/target.hpp"
+#include "src/semantics/call.hpp"
 
 namespace rapt::gpu {
 
@@ -88,5 +89,36 @@ RAPT_DEVICE void store_row(Element* row, Index at, Index dim, bool whole, const 
       if (at + i < dim) row[at + i] = Target::template from_float<Element>(from[i]);
   }
 }
+
+// Where a row of the result goes: elements of the problem's type, or f32.
+template <class Element>
+struct OutRow {
+  void* row;
+  Index dim;
+  bool is_f32, whole;
+
+  // `plain`: accesses are known to be whole.
+  RAPT_DEVICE OutRow(const semantics::Call& call, semantics::Place place, Index head, bool aligned,
+                     bool plain = false)
+      : dim(call.v_dim), is_f32(sizeof(Element) == 4 || call.out_is_f32) {
+    const Index at = semantics::row_offset(call.out_stride, place, head);
+    if (is_f32) {
+      row = static_cast<float*>(call.out) + at;
+      whole = plain || whole_accesses<float>(aligned, dim);
+    } else {
+      row = static_cast<Element*>(call.out) + at;
+      whole = plain || whole_accesses<Element>(aligned, dim);
+    }
+  }
+
+  // Elements at … at + n − 1.
+  template <class Target, int n>
+  RAPT_DEVICE void store(Index at, const float (&from)[n]) const {
+    if (is_f32)
+      store_row<Target>(static_cast<float*>(row), at, dim, whole, from);
+    else
+      store_row<Target>(static_cast<Element*>(row), at, dim, whole, from);
+  }
+};
 
 }  // namespace rapt::gpu

@@ -122,9 +122,7 @@ RAPT_DEVICE void finish_row(const SplitKvParameters& p, const semantics::Sequenc
   RAPT_UNROLL
   for (int i = 0; i < split_kv_elements; ++i) out[i] *= scale;
   const semantics::Place place = semantics::query_place(call, sequence, row.query);
-  store_row<Target>(
-      static_cast<Element*>(call.out) + semantics::row_offset(call.out_stride, place, row.head), at,
-      call.v_dim, whole_accesses<Element>(p.aligned, call.v_dim), out);
+  OutRow<Element>(call, place, row.head, p.aligned).template store<Target>(at, out);
   if (call.lse && at == 0)
     call.lse[semantics::lse_offset(call, place, row.head)] = natural_log_sum<Target>(whole);
 }

@@ -213,14 +213,14 @@ struct TiledOut {
         float four[4];
         RAPT_UNROLL
         for (int y = 0; y < 4; ++y) four[y] = sums[i][g * 4 + y];
-        finish(m, t, query, first_dim + (g * thread_columns + Place::column()) * 4, whole, four);
+        finish(m, t, query, first_dim + (g * thread_columns + Place::column()) * 4, four);
       }
     }
   }
 
  private:
   RAPT_DEVICE static void finish(const ScoreMatrix& m, const QueryTile& t, Index query, Index dim,
-                                 bool whole, float (&four)[4]) {
+                                 float (&four)[4]) {
     const semantics::Call& call = m.call;
     const Index row = matrix_row(call, t.sequence, query, t.head);
     float *earlier = m.sums + row * call.v_dim, *rests = earlier + m.rows * call.v_dim;
@@ -246,9 +246,7 @@ struct TiledOut {
     RAPT_UNROLL
     for (int y = 0; y < 4; ++y) four[y] = (four[y] + rest_of_four[y]) * factor;
     const semantics::Place place = semantics::query_place(call, t.sequence, query);
-    store_row<Target>(
-        static_cast<Element*>(call.out) + semantics::row_offset(call.out_stride, place, t.head),
-        dim, call.v_dim, whole, four);
+    OutRow<Element>(call, place, t.head, m.aligned, config.plain).template store<Target>(dim, four);
   }
 };
 

@@ -114,9 +114,7 @@ struct TinyKv {
     const float factor = reciprocal_or_zero(state.sum);
     RAPT_UNROLL
     for (int j = 0; j < each; ++j) out[j] *= factor;
-    store_row<Target>(
-        static_cast<Element*>(call.out) + semantics::row_offset(call.out_stride, place, head), at,
-        call.v_dim, whole_v, out);
+    OutRow<Element>(call, place, head, p.aligned, config.plain).template store<Target>(at, out);
     if (call.lse && at == 0)
       call.lse[semantics::lse_offset(call, place, head)] = natural_log_sum<Target>(state);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/core/tensors.hpp"
 #include "src/library/c_error.hpp"
 
 namespace rapt::c {
@@ -100,26 +101,8 @@ rapt_tensor tensor_to(const Tensor& tensor) {
 Arguments arguments_from(const rapt_arguments* given) {
   const auto arguments = read_struct(given, offsetof(rapt_arguments, lse), "arguments");
   Arguments result;
-  struct Pair {
-    std::string_view name;
-    Tensor& target;
-    const rapt_tensor& source;
-  };
-  for (const Pair& pair : {Pair{"q", result.q, arguments.q},
-                           {"k", result.k, arguments.k},
-                           {"v", result.v, arguments.v},
-                           {"out", result.out, arguments.out},
-                           {"lse", result.lse, arguments.lse},
-                           {"bias", result.bias, arguments.bias},
-                           {"mask", result.mask, arguments.mask},
-                           {"alibi", result.alibi, arguments.alibi},
-                           {"sinks", result.sinks, arguments.sinks},
-                           {"q_starts", result.q_starts, arguments.q_starts},
-                           {"kv_starts", result.kv_starts, arguments.kv_starts},
-                           {"kv_lengths", result.kv_lengths, arguments.kv_lengths},
-                           {"page_table", result.page_table, arguments.page_table}}) {
-    pair.target = tensor_from(pair.source, pair.name);
-  }
+  for (const TensorRule& rule : tensor_rules())
+    result.*rule.member = tensor_from(arguments.*rule.c_member, rule.name);
   return result;
 }
 

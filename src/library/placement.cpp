@@ -1,8 +1,8 @@
 #include "src/library/placement.hpp"
 
-#include "src/core/arguments.hpp"
 #include "src/core/fault.hpp"
 #include "src/core/layout.hpp"
+#include "src/core/tensors.hpp"
 
 namespace rapt {
 
@@ -14,9 +14,9 @@ void check_placement(const BackendOperations& backend, const Device& device,
     fault(name, " lies in memory that ", device.to_string(),
           " does not reach; copy it to the device first, e.g. into a rapt::Buffer");
   };
-  for (const auto& [name, member] : named_tensors) {
-    const Tensor& tensor = arguments.*member;
-    if (tensor.data && !is_empty(tensor.size)) check(name, tensor.data);
+  for (const TensorRule& rule : tensor_rules()) {
+    const Tensor& tensor = arguments.*rule.member;
+    if (tensor.data && !is_empty(tensor.size)) check(rule.name, tensor.data);
   }
   if (!workspace.empty()) check("the workspace", workspace.data());
 }

@@ -3,8 +3,10 @@
 #include <chrono>
 #include <vector>
 
+#include "src/core/call.hpp"
 #include "src/core/environment.hpp"
 #include "src/core/fault.hpp"
+#include "src/core/index_data.hpp"
 #include "src/core/layout.hpp"
 #include "src/core/match.hpp"
 #include "src/core/text.hpp"
@@ -18,14 +20,21 @@ namespace rapt {
 Executor::~Executor() = default;
 
 struct Plan::State {
-  Problem problem;
+  explicit State(const Problem& given) : problem(given), matcher(problem) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  const Problem problem;
+  const Matcher matcher;
+  const semantics::Call call = planned_call(problem);
   Device device;
-  const Kernel* kernel;
+  const Kernel* kernel = nullptr;
   Config config;
-  Executor* executor;  // rapt's own or the caller's; null on a GPU
-  std::size_t workspace_bytes;
-  bool log, check;  // check: index data on a GPU
-  const BackendOperations* backend;
+  Executor* executor = nullptr;  // rapt's own or the caller's; null on a GPU
+  std::unique_ptr<const Prepared> prepared;
+  std::size_t workspace_bytes = 0;
+  bool log = false, check = false;  // check: index data on a GPU
+  const BackendOperations* backend = nullptr;
   std::string label;                          // for profilers
   mutable std::atomic<bool> reached = false;  // the tensors of an earlier run
 
@@ -70,7 +79,7 @@ class Range {
   const BackendOperations& backend_;
 };
 
-bool computes_nothing(const Problem& p) { return p.total_q == 0 || p.batch == 0; }
+bool computes_nothing(const Sizes& sizes) { return sizes.total_q == 0 || sizes.batch == 0; }
 
 // A host copy of a tensor of index data that lies on a device; `storage` owns it.
 Tensor host_copy(const Tensor& tensor, const Device& device, std::vector<std::int32_t>& storage) {
@@ -89,8 +98,7 @@ Tensor host_copy(const Tensor& tensor, const Device& device, std::vector<std::in
 
 Plan::Plan(const Problem& problem, const Device& device, const PlanOptions& options) {
   problem.validate();
-  const auto state = std::make_shared<State>();
-  state->problem = problem;
+  const auto state = std::make_shared<State>(problem);
   state->device = device_for(device, options.executor);
   Selection selection = select(problem, state->device, options.kernel, options.config);
   state->kernel = selection.kernel;
@@ -100,7 +108,7 @@ Plan::Plan(const Problem& problem, const Device& device, const PlanOptions& opti
     state->executor = &shared_thread_pool(state->device.threads);
   }
   state->workspace_bytes = state->kernel->workspace(state->task());
-  if (state->kernel->prepare) state->kernel->prepare(state->task());
+  state->prepared = state->kernel->prepare(state->task());
   state->backend = &find_backend(device.backend);
   state->label = text(state->kernel->name, " ", problem.to_string());
   state->log = environment_flag("RAPT_LOG");
@@ -123,10 +131,10 @@ std::size_t Plan::workspace_bytes() const { return state_->workspace_bytes; }
 
 void Plan::run(const Arguments& arguments, const Launch& launch) const {
   const State& state = *state_;
-  match(state.problem, arguments);
-  if (computes_nothing(state.problem)) return;
+  const Sizes sizes = state.matcher.match(arguments);
+  if (computes_nothing(sizes)) return;
   if (state.device.backend == Backend::cpu) {
-    check_index_data(state.problem, arguments);
+    check_index_data(state.problem, sizes, arguments);
   } else {
     state.check_on_gpu(arguments, launch);
   }
@@ -138,16 +146,14 @@ void Plan::run(const Arguments& arguments, const Launch& launch) const {
       reinterpret_cast<std::uintptr_t>(launch.workspace.data()) % workspace_alignment != 0) {
     fault("the workspace is not aligned to ", workspace_alignment, " bytes; rapt::Buffer is");
   }
+  const semantics::Call call = make_call(state.call, sizes, arguments);
+  const Range range(*state.backend, state.label);
+  if (!state.log) return state.prepared->run(call, launch);
   const auto start = std::chrono::steady_clock::now();
-  {
-    const Range range(*state.backend, state.label);
-    state.kernel->run(state.task(), arguments, launch);
-  }
-  if (state.log) {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    log_line(text("run '", state.problem.to_string(), "' on ", state.device.to_string(), ": ",
-                  state.kernel->name, ", ", human_seconds(elapsed.count())));
-  }
+  state.prepared->run(call, launch);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  log_line(text("run '", state.problem.to_string(), "' on ", state.device.to_string(), ": ",
+                state.kernel->name, ", ", human_seconds(elapsed.count())));
 }
 
 void attention(const Arguments& arguments, const Options& options, const Device& device) {
@@ -158,19 +164,19 @@ void attention(const Arguments& arguments, const Options& options, const Device&
 }
 
 void check(const Problem& problem, const Arguments& arguments, const Device& device) {
-  match(problem, arguments);
+  const Sizes sizes = match(problem, arguments);
   if (device.backend == Backend::cpu) {
-    check_index_data(problem, arguments);
+    check_index_data(problem, sizes, arguments);
     return;
   }
   check_placement(find_backend(device.backend), device, arguments);
   Arguments on_host = arguments;
-  std::vector<std::int32_t> q_starts, kv_starts, kv_lengths, page_table;
-  on_host.q_starts = host_copy(arguments.q_starts, device, q_starts);
-  on_host.kv_starts = host_copy(arguments.kv_starts, device, kv_starts);
-  on_host.kv_lengths = host_copy(arguments.kv_lengths, device, kv_lengths);
-  on_host.page_table = host_copy(arguments.page_table, device, page_table);
-  check_index_data(problem, on_host);
+  std::vector<std::vector<std::int32_t>> copies;
+  for (const TensorRule& rule : tensor_rules()) {
+    if (rule.is_index_data)
+      on_host.*rule.member = host_copy(arguments.*rule.member, device, copies.emplace_back());
+  }
+  check_index_data(problem, sizes, on_host);
 }
 
 std::string_view version() { return RAPT_VERSION; }

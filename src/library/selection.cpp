@@ -66,11 +66,16 @@ Config configure(const Kernel& kernel, const Problem& problem, const Device& dev
   return config;
 }
 
+bool may_be_chosen(const Kernel& kernel, const Problem& problem, const Device& device) {
+  return kernel.backend == device.backend && kernel.operation == problem.operation &&
+         !kernel.by_name_only;
+}
+
 const Kernel* least_estimate(const Problem& problem, const Device& device) {
   const Kernel* best = nullptr;
   double least = 0;
   for (const Kernel* kernel : registered_kernels()) {
-    if (kernel->backend != device.backend || kernel->by_name_only) continue;
+    if (!may_be_chosen(*kernel, problem, device)) continue;
     const Candidate candidate = judge(*kernel, problem, device);
     if (candidate.refusal.empty() && (!best || candidate.seconds < least)) {
       best = kernel;
@@ -83,7 +88,7 @@ const Kernel* least_estimate(const Problem& problem, const Device& device) {
 std::string refusals(const Problem& problem, const Device& device) {
   std::string result;
   for (const Kernel* kernel : registered_kernels()) {
-    if (kernel->backend != device.backend || kernel->by_name_only) continue;
+    if (!may_be_chosen(*kernel, problem, device)) continue;
     result += text("; ", kernel->name, ": ", kernel->supports(problem, device).refusal);
   }
   return result.empty() ? text("; this build has no ", name(device.backend), " kernels") : result;
@@ -95,7 +100,7 @@ std::string staleness(const TunedWinner& winner, const Problem& problem, const D
   const auto found = std::ranges::find(all, winner.kernel, &Kernel::name);
   if (found == all.end()) return text("there is no kernel '", winner.kernel, "'");
   const Kernel& kernel = **found;
-  if (kernel.backend != device.backend || kernel.by_name_only) {
+  if (!may_be_chosen(kernel, problem, device)) {
     return text(kernel.name, " is never chosen on ", device.to_string());
   }
   const Support support = kernel.supports(problem, device);
@@ -187,7 +192,7 @@ Explanation explain(const Problem& problem, const Device& device, const PlanOpti
   }
   if (const Kernel* kernel = least_estimate(problem, device)) result.least_estimate = kernel->name;
   for (const Kernel* kernel : registered_kernels()) {
-    if (kernel->backend != device.backend) continue;
+    if (kernel->backend != device.backend || kernel->operation != problem.operation) continue;
     const bool chosen = selection && selection->kernel == kernel;
     result.candidates.push_back(
         judge(*kernel, problem, device, chosen ? &selection->config : nullptr));

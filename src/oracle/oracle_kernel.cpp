@@ -27,14 +27,13 @@ Estimate estimate(const Task& task) {
                        task.device.nominal.read_bandwidth, 1e-6);
 }
 
-void run(const Task& task, const Arguments& arguments, const Launch& launch) {
+void run(const Task& task, const semantics::Call& call, const Launch& launch) {
   const Problem& p = task.problem;
-  const semantics::Call call = make_call(p, arguments);
   const auto per_slot = static_cast<std::size_t>(scratch_doubles(p));
   const std::span<double> scratch(reinterpret_cast<double*>(launch.workspace.data()),
                                   per_slot * static_cast<std::size_t>(task.device.threads));
   parallel_for_slots(
-      *task.executor, task.device.threads, p.batch * p.heads, [&](Index slot, Index item) {
+      *task.executor, task.device.threads, call.batch * p.heads, [&](Index slot, Index item) {
         const auto mine = scratch.subspan(static_cast<std::size_t>(slot) * per_slot, per_slot);
         const auto out = mine.first(static_cast<std::size_t>(p.v_dim)),
                    scores = mine.subspan(out.size());
@@ -44,7 +43,7 @@ void run(const Task& task, const Arguments& arguments, const Launch& launch) {
           const double lse = oracle_row(call, p.dtype, {sequence, head, query}, out, scores);
           const semantics::Place place = semantics::query_place(call, sequence, query);
           const Index at = semantics::row_offset(call.out_stride, place, head);
-          with_element_type(p.dtype, [&](auto type) {
+          with_element_type(p.out_dtype, [&](auto type) {
             auto* target = static_cast<decltype(type)*>(call.out) + at;
             for (const double value : out)
               *target++ = from_float<decltype(type)>(static_cast<float>(value));
@@ -53,6 +52,11 @@ void run(const Task& task, const Arguments& arguments, const Launch& launch) {
             call.lse[semantics::lse_offset(call, place, head)] = static_cast<float>(lse);
         }
       });
+}
+
+std::unique_ptr<const Prepared> prepare(const Task& task) {
+  return prepared(
+      [task](const semantics::Call& call, const Launch& launch) { run(task, call, launch); });
 }
 
 }  // namespace
@@ -66,7 +70,7 @@ const Kernel cpu_oracle = {
     .configs = one_empty_config,
     .estimate = estimate,
     .workspace = workspace,
-    .run = run,
+    .prepare = prepare,
 };
 
 }  // namespace rapt

@@ -13,6 +13,20 @@ constexpr Index most_threads = 256;  // of a block of any portable kernel
 
 }  // namespace
 
+Problem problem_of_run(const Problem& problem, const semantics::Call& call) {
+  Problem p = problem;
+  const double share = problem.batch > 0 ? double(call.batch) / double(problem.batch) : 1;
+  const bool packed_keys = problem.varlen && !problem.paged();
+  p.batch = call.batch;
+  p.q_len = call.q_len;
+  p.kv_len = call.kv_len;
+  p.total_q = call.total_q;
+  p.total_kv = packed_keys ? call.total_kv
+                           : std::min(static_cast<Index>(share * double(problem.total_kv)),
+                                      call.batch * call.kv_len);
+  return p;
+}
+
 Support refuse_dim(const Problem& problem, Index most) {
   return Support::no(text("it takes head dims up to ", most, "; this problem has ",
                           std::max(problem.qk_dim, problem.v_dim)));

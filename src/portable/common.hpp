@@ -17,6 +17,14 @@ inline bool has_scoring(const Problem& p) {
   return p.bias.present() || p.mask.present() || p.alibi || p.softcap > 0;
 }
 
+// The problem that a run within its bounds poses: with the sizes of the run, and as many of the
+// expected keys as its sequences may have.
+Problem problem_of_run(const Problem& problem, const semantics::Call& call);
+// Whether a run has all that the problem allows.
+inline bool is_full(const Problem& p, const semantics::Call& call) {
+  return call.batch == p.batch && call.total_q == p.total_q && call.kv_len == p.kv_len;
+}
+
 // A refusal if a head is wider than a kernel takes.
 Support refuse_dim(const Problem& problem, Index most);
 

@@ -58,15 +58,12 @@ Estimate FlashHost::estimate(const Task& task) {
 
 std::size_t FlashHost::workspace(const Task&) { return 0; }
 
-void FlashHost::run(const Launches& launches, const Task& task, const Arguments& arguments,
-                    const Launch& launch) {
-  const Problem& p = task.problem;
-  const FlashParameters parameters = {
-      .call = make_call(p, arguments),
-      .dtype = p.dtype,
-      .aligned = p.alignment == access_bytes,
-  };
-  launches.flash(parameters, where(task, launch));
+std::unique_ptr<const Prepared> FlashHost::prepare(const Launches& launches, const Task& task) {
+  return prepared([&launches, task](const semantics::Call& call, const Launch& launch) {
+    const Problem& p = task.problem;
+    launches.flash({.call = call, .dtype = p.dtype, .aligned = p.alignment == access_bytes},
+                   where(task, launch));
+  });
 }
 
 }  // namespace rapt::gpu

@@ -90,11 +90,13 @@ Estimate FlashWideHost::estimate(const Task& task) {
 
 std::size_t FlashWideHost::workspace(const Task& task) { return shape_of(task).bytes; }
 
-void FlashWideHost::run(const Launches& launches, const Task& task, const Arguments& arguments,
-                        const Launch& launch) {
+std::unique_ptr<const Prepared> FlashWideHost::prepare(const Launches& launches, const Task& task) {
   const MatrixShape shape = shape_of(task);
-  launches.tiled(make_matrix(shape, task, arguments, launch), tiles_of(task, shape),
-                 where(task, launch));
+  const TiledTiles tiles = tiles_of(task, shape);
+  return prepared(
+      [&launches, task, shape, tiles](const semantics::Call& call, const Launch& launch) {
+        launches.tiled(make_matrix(shape, task.problem, call, launch), tiles, where(task, launch));
+      });
 }
 
 }  // namespace rapt::gpu

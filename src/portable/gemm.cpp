@@ -23,12 +23,14 @@ constexpr Index least_library_bytes = 64 << 10, most_library_bytes = 32 << 20;
 Index items_of(const Problem& p) { return p.batch * p.kv_heads; }
 
 // Of an item, before anything is known to fit into 64 bits.
-struct Sizes {
+struct ItemSizes {
   double rows, keys, qk_dim, v_dim, parts;
 
-  explicit Sizes(const Problem& p)
-      : rows(double(p.heads) / double(p.kv_heads) * double(queries(p))),
-        keys(double(rounded_up(std::max<Index>(p.kv_len, 1), gemm_padding))),
+  explicit ItemSizes(const Problem& p) : ItemSizes(p, queries(p), p.kv_len) {}
+  // With the lengths of one run.
+  ItemSizes(const Problem& p, Index q_len, Index kv_len)
+      : rows(double(p.heads) / double(p.kv_heads) * double(q_len)),
+        keys(double(rounded_up(std::max<Index>(kv_len, 1), gemm_padding))),
         qk_dim(double(rounded_up(p.qk_dim, gemm_padding))),
         v_dim(double(rounded_up(p.v_dim, gemm_padding))),
         parts(double(gemm_parts(static_cast<Index>(keys), gemm_span(p.dtype, p.tf32)))) {}
@@ -51,7 +53,7 @@ double element_bytes(const Problem& p) { return double(size_in_bytes(p.dtype)); 
 
 // What one pass takes at most.
 Index most_items_at_once(const Problem& p) {
-  const Sizes item(p);
+  const ItemSizes item(p);
   const double fit = std::min(most_pass_bytes / std::max(item.bytes(element_bytes(p)), 1.0),
                               double(most_blocks_x) / (item.blocks() + 1));
   const double wanted = std::min({fit, double(items_of(p)), double(most_items)});
@@ -63,8 +65,7 @@ struct Shape {
   Index rows, keys, qk_dim, v_dim, items;
   Index q, k, v, scores, weights, row_sums, sums, library, library_bytes, bytes;
 
-  Shape(const Problem& p, Index items_at_once) : items(items_at_once) {
-    const Sizes item(p);
+  Shape(const Problem& p, const ItemSizes& item, Index items_at_once) : items(items_at_once) {
     rows = static_cast<Index>(item.rows);
     keys = static_cast<Index>(item.keys);
     qk_dim = static_cast<Index>(item.qk_dim);
@@ -90,7 +91,10 @@ struct Shape {
   }
 };
 
-Shape shape_of(const Task& task) { return {task.problem, task.config.at("items")}; }
+// Of one run: no larger than the plan's.
+Shape shape_of(const Task& task, Index items, const semantics::Call& call) {
+  return {task.problem, ItemSizes(task.problem, call.q_len, call.kv_len), items};
+}
 
 std::byte* first_aligned(const Launch& launch) {
   const auto address = reinterpret_cast<std::uintptr_t>(launch.workspace.data());
@@ -105,7 +109,7 @@ Support GemmHost::supports(const Problem& p, const Device& device) {
         "the library that multiplies orders its additions by the size of the batch; it cannot be "
         "batch-invariant");
   }
-  const Sizes item(p);
+  const ItemSizes item(p);
   for (const auto& [what, size] :
        {std::pair{"rows", item.rows}, std::pair{"keys", item.keys},
         std::pair{"q·k dims", item.qk_dim}, std::pair{"v dims", item.v_dim}}) {
@@ -134,7 +138,7 @@ std::vector<Config> GemmHost::configs(const Problem& p, const Device&) {
 Estimate GemmHost::estimate(const Task& task) {
   const Problem& p = task.problem;
   const Limits& nominal = task.device.nominal;
-  const Sizes item(p);
+  const ItemSizes item(p);
   const double items = double(items_of(p)), element = element_bytes(p);
   const double span = double(gemm_span(p.dtype, p.tf32));
   const double products_of_dims = std::ceil(item.qk_dim / span);
@@ -156,22 +160,25 @@ Estimate GemmHost::estimate(const Task& task) {
 }
 
 std::size_t GemmHost::workspace(const Task& task) {
-  return static_cast<std::size_t>(shape_of(task).bytes);
+  return static_cast<std::size_t>(
+      Shape(task.problem, ItemSizes(task.problem), task.config.at("items")).bytes);
 }
 
-std::span<std::byte> GemmHost::library_workspace(const Task& task, const Launch& launch) {
-  const Shape shape = shape_of(task);
+std::span<std::byte> GemmHost::library_workspace(const Task& task, Index items,
+                                                 const semantics::Call& call,
+                                                 const Launch& launch) {
+  const Shape shape = shape_of(task, items, call);
   return {first_aligned(launch) + shape.library, static_cast<std::size_t>(shape.library_bytes)};
 }
 
 void GemmHost::run(void (*launch_pass)(const GemmParameters&, const Products&, Where),
-                   const Products& products, const Task& task, const Arguments& arguments,
-                   const Launch& launch) {
+                   const Products& products, const Task& task, Index items,
+                   const semantics::Call& call, const Launch& launch) {
   const Problem& p = task.problem;
-  const Shape shape = shape_of(task);
+  const Shape shape = shape_of(task, items, call);
   std::byte* memory = first_aligned(launch);
   GemmParameters parameters = {
-      .call = make_call(p, arguments),
+      .call = call,
       .dtype = p.dtype,
       .tf32 = p.tf32,
       .aligned = p.alignment == access_bytes,
@@ -189,9 +196,10 @@ void GemmHost::run(void (*launch_pass)(const GemmParameters&, const Products&, W
       .row_sums = reinterpret_cast<float*>(memory + shape.row_sums),
       .sums = reinterpret_cast<float*>(memory + shape.sums),
   };
-  for (Index first = 0; first < items_of(p); first += shape.items) {
+  const Index all = call.batch * call.kv_heads;
+  for (Index first = 0; first < all; first += shape.items) {
     parameters.first_item = first;
-    parameters.items = std::min(shape.items, items_of(p) - first);
+    parameters.items = std::min(shape.items, all - first);
     launch_pass(parameters, products, where(task, launch));
   }
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "src/core/call.hpp"
 #include "src/core/text.hpp"
 #include "src/gpu/rows.hpp"
 #include "src/portable/common.hpp"
@@ -13,17 +12,7 @@ namespace {
 using semantics::divided_up;
 using semantics::rounded_up;
 
-struct Partials {
-  Index out_stride, out_bytes, bytes;
-
-  Partials(const Problem& p, Index splits) : out_stride(rounded_up(p.v_dim, 4)) {
-    const Index chunks = most_chunks(p, splits);
-    const Index rows = (p.varlen ? p.total_q : p.batch * p.q_len) * p.heads;
-    const Index partials = chunks > 1 ? rows * chunks : 0;
-    out_bytes = partials * out_stride * 4;
-    bytes = out_bytes + partials * 8;
-  }
-};
+Index rows_of(const Problem& p) { return (p.varlen ? p.total_q : p.batch * p.q_len) * p.heads; }
 
 }  // namespace
 
@@ -37,12 +26,32 @@ Index expected_keys(const Problem& p) {
   return std::min(keys, *p.window.left + *p.window.right + p.q_len);
 }
 
-Index most_chunks(const Problem& p, Index splits) {
-  return std::clamp<Index>(divided_up(p.kv_len, split_kv_least_keys), 1, splits);
+namespace {
+
+Index chunks_of(Index kv_len, Index splits) {
+  return std::clamp<Index>(divided_up(kv_len, split_kv_least_keys), 1, splits);
 }
 
-std::size_t bytes_of_partials(const Problem& p, Index splits) {
-  return static_cast<std::size_t>(Partials(p, splits).bytes);
+}  // namespace
+
+Index most_chunks(const Problem& p, Index splits) { return chunks_of(p.kv_len, splits); }
+
+Index room_for_partials(const Problem& p, Index splits, Index filling) {
+  if (p.bounded() && !p.batch_invariant) {
+    const Index chunks = divided_up(p.kv_len, split_kv_least_keys);
+    return chunks > 1 ? std::min(rows_of(p) * chunks, filling) : 0;
+  }
+  const Index chunks = most_chunks(p, splits);
+  return chunks > 1 ? rows_of(p) * chunks : 0;
+}
+
+Index splits_in_room(const Problem& p, Index room) {
+  return std::max<Index>(1, room / std::max<Index>(rows_of(p), 1));
+}
+
+std::size_t bytes_of_partials(const Problem& p, Index room) {
+  constexpr Index state_bytes = 8;
+  return static_cast<std::size_t>(room * (rounded_up(p.v_dim, 4) * 4 + state_bytes));
 }
 
 Support rows_fit(const Problem& p, const Device& device) {
@@ -61,30 +70,33 @@ Support splits_fit(const Problem& p, const Device& device, const KeySplits& cut)
       device);
 }
 
-SplitKvParameters split_kv_parameters(const Problem& p, const Arguments& arguments,
-                                      const Launch& launch, const KeySplits& cut) {
-  const Partials partials(p, cut.splits);
-  const semantics::Call call = make_call(p, arguments);
+PlannedSplits::PlannedSplits(const Problem& p, const KeySplits& cut, Index room_for_results)
+    : shared{}, splits(cut.splits), room(room_for_results) {
+  shared.dtype = p.dtype;
+  shared.aligned = p.alignment == access_bytes;
+  shared.heads = divisor(p.heads);
+  shared.kv_heads = divisor(p.kv_heads);
+  shared.group = divisor(p.heads / p.kv_heads);
+  shared.page = divisor(std::clamp<Index>(p.page_size, 1, split_kv_most_keys));
+  shared.rows = divisor(cut.rows);
+  shared.chunk_step = divisor(cut.chunk_step);
+  shared.out_stride = rounded_up(p.v_dim, 4);
+}
+
+SplitKvParameters PlannedSplits::parameters(const semantics::Call& call, const Launch& launch,
+                                            Index splits_of_run) const {
+  SplitKvParameters result = shared;
   std::byte* memory = launch.workspace.data();
-  return {
-      .call = call,
-      .dtype = p.dtype,
-      .aligned = p.alignment == access_bytes,
-      .plain = false,
-      .heads = divisor(p.heads),
-      .kv_heads = divisor(p.kv_heads),
-      .q_len = divisor(std::max<Index>(call.q_len, 1)),
-      .group = divisor(p.heads / p.kv_heads),
-      .page = divisor(std::clamp<Index>(p.page_size, 1, split_kv_most_keys)),
-      .rows = divisor(cut.rows),
-      .tiles = divisor(std::max<Index>(tiles_of_rows(p, cut.rows), 1)),
-      .chunks = divisor(most_chunks(p, cut.splits)),
-      .splits = divisor(cut.splits),
-      .chunk_step = divisor(cut.chunk_step),
-      .partial_out = reinterpret_cast<float*>(memory),
-      .partial_states = reinterpret_cast<Vector<float, 2>*>(memory + partials.out_bytes),
-      .out_stride = partials.out_stride,
-  };
+  const Index tiles = divided_up(call.q_len * shared.group.value, shared.rows.value);
+  result.call = call;
+  result.q_len = divisor(std::max<Index>(call.q_len, 1));
+  result.tiles = divisor(std::max<Index>(tiles, 1));
+  result.chunks = divisor(chunks_of(call.kv_len, splits_of_run));
+  result.splits = divisor(splits_of_run);
+  result.partial_out = reinterpret_cast<float*>(memory);
+  result.partial_states =
+      reinterpret_cast<Vector<float, 2>*>(memory + room * shared.out_stride * 4);
+  return result;
 }
 
 }  // namespace rapt::gpu

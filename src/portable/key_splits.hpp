@@ -2,8 +2,11 @@
 // results take, and what a launch is given (src/gpu/split_kv_parameters.hpp).
 #pragma once
 
+#include <algorithm>
+
 #include "src/core/kernel.hpp"
 #include "src/gpu/split_kv_parameters.hpp"
+#include "src/portable/common.hpp"
 
 namespace rapt::gpu {
 
@@ -23,15 +26,55 @@ Index tiles_of_rows(const Problem& problem, Index rows);
 Index expected_keys(const Problem& problem);
 // Chunks of a tile at most, whatever the lengths of sequences are.
 Index most_chunks(const Problem& problem, Index splits);
-// For partial results; 0 if there can be but one chunk.
-std::size_t bytes_of_partials(const Problem& problem, Index splits);
+
+// Room for partial results, (row, chunk). A problem of fixed sizes needs it for the splits it is
+// planned with. One whose sizes are bounds has batches with fewer rows, which are split further, up
+// to `filling` results: those of the blocks that a chip is filled with. That depends on nothing
+// but the bounds, and grows with them.
+Index room_for_partials(const Problem& problem, Index splits, Index filling);
+// Splits that room has for the rows of a run; 1 or more.
+Index splits_in_room(const Problem& problem, Index room);
+std::size_t bytes_of_partials(const Problem& problem, Index room);
 
 // A refusal if rows or keys are too many to number.
 Support rows_fit(const Problem& problem, const Device& device);
 // A refusal if, rows and keys being few enough, there are too many blocks of so many splits.
 Support splits_fit(const Problem& problem, const Device& device, const KeySplits& cut);
 
-SplitKvParameters split_kv_parameters(const Problem& problem, const Arguments& arguments,
-                                      const Launch& launch, const KeySplits& cut);
+// What all launches of a plan are given, and the room they have for partial results.
+struct PlannedSplits {
+  SplitKvParameters shared;
+  Index splits, room;
+
+  PlannedSplits(const Problem& problem, const KeySplits& cut, Index room);
+  // Those of one run.
+  SplitKvParameters parameters(const semantics::Call& call, const Launch& launch,
+                               Index splits_of_run) const;
+};
+
+// Splits of a run: as planned, or, where it has less than the problem's bounds allow, more of them.
+// The chip takes `at_once` blocks, and a run has `blocks` of one split. seconds(problem, splits) is
+// what a run would take.
+template <class Seconds>
+Index splits_of_run(const PlannedSplits& planned, const Problem& problem,
+                    const semantics::Call& call, Index blocks, Index at_once, Seconds seconds) {
+  if (planned.room == 0 || is_full(problem, call) || problem.batch_invariant) return planned.splits;
+  const Problem run = problem_of_run(problem, call);
+  const Index most = most_chunks(run, splits_in_room(run, planned.room));
+  Index best = std::min(planned.splits, most);
+  double least = seconds(run, best);
+  // Those that fill the chip a whole number of times.
+  constexpr Index most_rounds = 4;
+  for (Index round = 1; round <= most_rounds; ++round) {
+    const Index splits =
+        std::clamp<Index>(round * at_once / std::max<Index>(blocks, 1), planned.splits, most);
+    if (splits <= best && round > 1) continue;
+    const double time = seconds(run, splits);
+    if (time >= least) continue;
+    best = splits;
+    least = time;
+  }
+  return best;
+}
 
 }  // namespace rapt::gpu

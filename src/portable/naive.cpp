@@ -20,10 +20,11 @@ Estimate NaiveHost::estimate(const Task& task) {
 
 std::size_t NaiveHost::workspace(const Task& task) { return MatrixShape(task.problem, 0, 1).bytes; }
 
-void NaiveHost::run(const Launches& launches, const Task& task, const Arguments& arguments,
-                    const Launch& launch) {
+std::unique_ptr<const Prepared> NaiveHost::prepare(const Launches& launches, const Task& task) {
   const MatrixShape shape(task.problem, 0, 1);
-  launches.naive(make_matrix(shape, task, arguments, launch), where(task, launch));
+  return prepared([&launches, task, shape](const semantics::Call& call, const Launch& launch) {
+    launches.naive(make_matrix(shape, task.problem, call, launch), where(task, launch));
+  });
 }
 
 }  // namespace rapt::gpu

@@ -35,14 +35,14 @@ constexpr Launches launches_of(Backend backend) {
   };
 }
 
-// What a kernel is on all backends: its functions for the registry, and run(), which launches.
+// What a kernel is on all backends: its functions for the registry.
 struct NaiveHost {
   static constexpr std::string_view summary = "every score stored, three kernels: the baseline";
   static Support supports(const Problem&, const Device&);
   static std::vector<Config> configs(const Problem&, const Device&);
   static Estimate estimate(const Task&);
   static std::size_t workspace(const Task&);
-  static void run(const Launches&, const Task&, const Arguments&, const Launch&);
+  static std::unique_ptr<const Prepared> prepare(const Launches&, const Task&);
 };
 struct SharedHost {
   static constexpr std::string_view summary =
@@ -51,7 +51,7 @@ struct SharedHost {
   static std::vector<Config> configs(const Problem&, const Device&);
   static Estimate estimate(const Task&);
   static std::size_t workspace(const Task&);
-  static void run(const Launches&, const Task&, const Arguments&, const Launch&);
+  static std::unique_ptr<const Prepared> prepare(const Launches&, const Task&);
 };
 struct FlashHost {
   static constexpr std::string_view summary = "online softmax, one kernel, no score matrix";
@@ -59,7 +59,7 @@ struct FlashHost {
   static std::vector<Config> configs(const Problem&, const Device&);
   static Estimate estimate(const Task&);
   static std::size_t workspace(const Task&);
-  static void run(const Launches&, const Task&, const Arguments&, const Launch&);
+  static std::unique_ptr<const Prepared> prepare(const Launches&, const Task&);
 };
 struct FlashWideHost {
   static constexpr std::string_view summary =
@@ -68,7 +68,7 @@ struct FlashWideHost {
   static std::vector<Config> configs(const Problem&, const Device&);
   static Estimate estimate(const Task&);
   static std::size_t workspace(const Task&);
-  static void run(const Launches&, const Task&, const Arguments&, const Launch&);
+  static std::unique_ptr<const Prepared> prepare(const Launches&, const Task&);
 };
 struct SplitKvHost {
   static constexpr std::string_view summary =
@@ -77,7 +77,7 @@ struct SplitKvHost {
   static std::vector<Config> configs(const Problem&, const Device&);
   static Estimate estimate(const Task&);
   static std::size_t workspace(const Task&);
-  static void run(const Launches&, const Task&, const Arguments&, const Launch&);
+  static std::unique_ptr<const Prepared> prepare(const Launches&, const Task&);
 };
 struct TinyKvHost {
   static constexpr std::string_view summary =
@@ -86,7 +86,7 @@ struct TinyKvHost {
   static std::vector<Config> configs(const Problem&, const Device&);
   static Estimate estimate(const Task&);
   static std::size_t workspace(const Task&);
-  static void run(const Launches&, const Task&, const Arguments&, const Launch&);
+  static std::unique_ptr<const Prepared> prepare(const Launches&, const Task&);
 };
 
 // A portable kernel under its name on a backend, e.g. "cuda.tiny_kv".
@@ -101,8 +101,7 @@ constexpr Kernel kernel_named(std::string_view name) {
       .configs = Host::configs,
       .estimate = Host::estimate,
       .workspace = Host::workspace,
-      .run = [](const Task& task, const Arguments& arguments,
-                const Launch& launch) { Host::run(launches, task, arguments, launch); },
+      .prepare = [](const Task& task) { return Host::prepare(launches, task); },
   };
 }
 

@@ -45,15 +45,13 @@ Support matrix_fits(const Problem& p, const Device& device, Index keys) {
   return blocks_fit(std::max(blocks, double(p.batch) * double(p.q_len) * double(p.heads)), device);
 }
 
-ScoreMatrix make_matrix(const MatrixShape& shape, const Task& task, const Arguments& arguments,
+ScoreMatrix make_matrix(const MatrixShape& shape, const Problem& p, const semantics::Call& call,
                         const Launch& launch) {
-  const Problem& p = task.problem;
   const Index width = access_bytes / size_in_bytes(p.dtype);
   const bool aligned = p.alignment == access_bytes;
   const bool whole = aligned && p.qk_dim % width == 0 && p.v_dim % width == 0;
   const bool even = !p.varlen && !p.lengths && !p.paged() && shape.chunk >= p.kv_len;
   std::byte* workspace = launch.workspace.data();
-  const semantics::Call call = make_call(p, arguments);
   return {
       .call = call,
       .dtype = p.dtype,

@@ -18,7 +18,7 @@ struct MatrixShape {
 // A refusal if the matrix is larger than the device's memory, or a launch larger than a GPU takes.
 Support matrix_fits(const Problem& problem, const Device& device, Index keys);
 
-ScoreMatrix make_matrix(const MatrixShape& shape, const Task& task, const Arguments& arguments,
-                        const Launch& launch);
+ScoreMatrix make_matrix(const MatrixShape& shape, const Problem& problem,
+                        const semantics::Call& call, const Launch& launch);
 
 }  // namespace rapt::gpu

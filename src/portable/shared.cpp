@@ -28,11 +28,12 @@ std::size_t SharedHost::workspace(const Task& task) {
   return MatrixShape(task.problem, 0, 1).bytes;
 }
 
-void SharedHost::run(const Launches& launches, const Task& task, const Arguments& arguments,
-                     const Launch& launch) {
+std::unique_ptr<const Prepared> SharedHost::prepare(const Launches& launches, const Task& task) {
   const MatrixShape shape(task.problem, 0, 1);
-  launches.tiled(make_matrix(shape, task, arguments, launch), {large_tiles.rows, false},
-                 where(task, launch));
+  return prepared([&launches, task, shape](const semantics::Call& call, const Launch& launch) {
+    launches.tiled(make_matrix(shape, task.problem, call, launch), {large_tiles.rows, false},
+                   where(task, launch));
+  });
 }
 
 }  // namespace rapt::gpu

@@ -42,12 +42,29 @@ struct Cut {
                            [&]<int lanes>() { slices = split_kv_threads / lanes; });
     steps = split_kv_steps(static_cast<int>(size_in_bytes(p.dtype)));
   }
+
+  // The same for a batch with less in it.
+  Cut of(const Problem& run) const {
+    Cut result = *this;
+    result.tiles = tiles_of_rows(run, rows);
+    result.blocks = run.batch * run.kv_heads * result.tiles;
+    return result;
+  }
 };
+
+// Partial results of as many blocks as are launched at most, of any tile of rows.
+Index filling(const Device& device) {
+  constexpr Index most_rows_at_once = 16;  // resident blocks times their rows, of any config
+  return blocks_in_turn * std::max<Index>(device.multiprocessors, 1) * most_rows_at_once;
+}
+
+Index room_for(const Problem& p, const Device& device, Index splits) {
+  return room_for_partials(p, splits, filling(device));
+}
 
 // Multiprocessors take blocks in waves. A wave lasts as long as the memory or the arithmetic of all
 // its blocks, but no less than the rounds of one.
-Estimate estimate_with(const Problem& p, const Device& device, Index splits) {
-  const Cut cut(p);
+Estimate estimate_with(const Problem& p, const Cut& cut, const Device& device, Index splits) {
   const Index keys = expected_keys(p), multiprocessors = std::max(device.multiprocessors, 1);
   const Index chunk =
       std::min(keys, std::max<Index>(split_kv_least_keys, divided_up(keys, splits)));
@@ -84,12 +101,13 @@ std::vector<Index> splits_of(const Problem& p, const Device& device) {
   if (p.batch_invariant) return {splits_of_any_batch};
   const Cut cut(p);
   const Index in_turn = blocks_in_turn * cut.resident * std::max(device.multiprocessors, 1);
-  const Index most =
+  Index most =
       most_chunks(p, std::clamp<Index>(in_turn / std::max<Index>(cut.blocks, 1), 2, most_splits));
+  if (p.bounded()) most = std::min(most, splits_in_room(p, room_for(p, device, most)));
   Index best = 1;
-  double least = estimate_with(p, device, 1).seconds;
+  double least = estimate_with(p, cut, device, 1).seconds;
   for (Index splits = 2; splits <= most; ++splits) {
-    const double seconds = estimate_with(p, device, splits).seconds;
+    const double seconds = estimate_with(p, cut, device, splits).seconds;
     if (seconds >= least) continue;
     best = splits;
     least = seconds;
@@ -116,20 +134,31 @@ std::vector<Config> SplitKvHost::configs(const Problem& p, const Device& device)
 }
 
 Estimate SplitKvHost::estimate(const Task& task) {
-  return estimate_with(task.problem, task.device, task.config.at("splits"));
+  return estimate_with(task.problem, Cut(task.problem), task.device, task.config.at("splits"));
 }
 
 std::size_t SplitKvHost::workspace(const Task& task) {
-  return bytes_of_partials(task.problem, task.config.at("splits"));
+  return bytes_of_partials(task.problem,
+                           room_for(task.problem, task.device, task.config.at("splits")));
 }
 
-void SplitKvHost::run(const Launches& launches, const Task& task, const Arguments& arguments,
-                      const Launch& launch) {
-  const Cut cut(task.problem);
-  SplitKvParameters parameters = split_kv_parameters(
-      task.problem, arguments, launch, {.rows = cut.rows, .splits = task.config.at("splits")});
-  parameters.plain = cut.plain;
-  launches.split_kv(parameters, where(task, launch));
+std::unique_ptr<const Prepared> SplitKvHost::prepare(const Launches& launches, const Task& task) {
+  const Problem& p = task.problem;
+  const Cut cut(p);
+  const Index splits = task.config.at("splits");
+  PlannedSplits planned(p, {.rows = cut.rows, .splits = splits}, room_for(p, task.device, splits));
+  planned.shared.plain = cut.plain;
+  const Index at_once = cut.resident * std::max<Index>(task.device.multiprocessors, 1);
+  return prepared([&launches, task, planned, cut, at_once](const semantics::Call& call,
+                                                           const Launch& launch) {
+    const Index blocks =
+        call.batch * call.kv_heads * divided_up(call.q_len * planned.shared.group.value, cut.rows);
+    const auto seconds = [&](const Problem& run, Index count) {
+      return estimate_with(run, cut.of(run), task.device, count).seconds;
+    };
+    const Index count = splits_of_run(planned, task.problem, call, blocks, at_once, seconds);
+    launches.split_kv(planned.parameters(call, launch, count), where(task, launch));
+  });
 }
 
 }  // namespace rapt::gpu

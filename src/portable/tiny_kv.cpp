@@ -33,20 +33,19 @@ Estimate TinyKvHost::estimate(const Task& task) {
 
 std::size_t TinyKvHost::workspace(const Task&) { return 0; }
 
-void TinyKvHost::run(const Launches& launches, const Task& task, const Arguments& arguments,
-                     const Launch& launch) {
-  const Problem& p = task.problem;
-  const semantics::Call call = make_call(p, arguments);
-  const TinyKvParameters parameters = {
-      .call = call,
-      .dtype = p.dtype,
-      .rows = static_cast<int>(call.batch * call.q_len * call.heads),
-      .heads = divisor(call.heads),
-      .q_len = divisor(std::max<Index>(call.q_len, 1)),
-      .group = divisor(call.heads / call.kv_heads),
-      .aligned = p.alignment == access_bytes,
-  };
-  launches.tiny_kv(parameters, where(task, launch));
+std::unique_ptr<const Prepared> TinyKvHost::prepare(const Launches& launches, const Task& task) {
+  return prepared([&launches, task](const semantics::Call& call, const Launch& launch) {
+    const TinyKvParameters parameters = {
+        .call = call,
+        .dtype = task.problem.dtype,
+        .rows = static_cast<int>(call.batch * call.q_len * call.heads),
+        .heads = divisor(call.heads),
+        .q_len = divisor(std::max<Index>(call.q_len, 1)),
+        .group = divisor(call.heads / call.kv_heads),
+        .aligned = task.problem.alignment == access_bytes,
+    };
+    launches.tiny_kv(parameters, where(task, launch));
+  });
 }
 
 }  // namespace rapt::gpu

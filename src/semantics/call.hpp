@@ -13,7 +13,8 @@
 namespace rapt::semantics {
 
 struct Call {
-  // Sizes. q_len and kv_len bound every sequence; the totals are the packed tensors' rows.
+  // Sizes of this run. q_len and kv_len bound every sequence; the totals are the packed tensors'
+  // rows.
   Index batch, heads, kv_heads, q_len, kv_len, qk_dim, v_dim;
   Index total_q, total_kv;
 
@@ -25,6 +26,7 @@ struct Call {
   // Element strides (batch or page, seq or slot, head); the last axis is contiguous.
   const void *q, *k, *v;
   void* out;
+  bool out_is_f32;  // else of the element type
   Index q_stride[3], k_stride[3], v_stride[3], out_stride[3];
   float* lse;           // null: not wanted
   Index lse_stride[3];  // (batch, head, seq)

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "src/core/arguments.hpp"
 #include "src/core/layout.hpp"
+#include "src/core/tensors.hpp"
 #include "src/core/text.hpp"
 #include "src/verify/filler.hpp"
 #include "src/verify/random.hpp"
@@ -11,16 +11,8 @@
 namespace rapt::verify {
 namespace {
 
-const std::map<std::string, Tensor Arguments::*>& members() {
-  static const std::map<std::string, Tensor Arguments::*> map(named_tensors.begin(),
-                                                              named_tensors.end());
-  return map;
-}
-
 // A problem that asks for this alignment can have any: for timing, what allocators of GPUs give.
 constexpr std::size_t full_alignment = 16, allocator_alignment = 256;
-
-bool is_output(const std::string& name) { return name == "out" || name == "lse"; }
 
 // Images of all tensors are on the host, and on the CPU the tensors too. What exceeds the machine
 // is refused here: the system would promise it, and end the process at its use.
@@ -47,62 +39,46 @@ Data::Data(const Problem& problem, const Device& device, std::uint64_t seed, Fil
 
 void Data::allocate(const Device& device, std::uint64_t seed, Fill fill) {
   const Problem& p = problem_;
+  const std::int64_t unused_pages = 3;
+  const std::int64_t pages = p.batch * pages_of_sequence(p) + unused_pages;
+  // No problem says how its smaller tensors are aligned: a bias as the others, or as little as may
+  // be.
+  const bool aligned_pairs = fill == Fill::typical || seed / 2 % 2 == 0;
   struct Wanted {
-    const char* name;
+    const TensorRule* rule;
     Tensor tensor;
     std::size_t bytes, alignment;
   };
   std::vector<Wanted> all;
-  const auto add = [&](const char* name, DType dtype, const Shape& shape,
-                       const Problem::Strides& strides, std::int64_t last_stride,
-                       std::int64_t alignment) {
-    const std::int64_t element = size_in_bytes(dtype);
-    const auto bytes = static_cast<std::size_t>(extent(shape, strides, element).value() * element);
-    const Tensor tensor = {
-        nullptr, dtype, shape, {strides[0], strides[1], strides[2], last_stride}};
-    all.push_back({name, tensor, bytes, static_cast<std::size_t>(alignment)});
-  };
-  const auto add_vector = [&](const char* name, DType dtype, std::int64_t count) {
-    const Shape shape = {count, 1, 1, 1};
-    add(name, dtype, shape, {1, 1, 1}, 1, size_in_bytes(dtype));
-  };
-  const auto add_score = [&](const char* name, const ScoreTensor& tensor) {
-    if (!tensor.present()) return;
-    // No problem says how they are aligned: as its other tensors, or as little as they may be.
-    const bool aligned = fill == Fill::typical || seed / 2 % 2 == 0;
-    const std::int64_t element = size_in_bytes(tensor.dtype);
-    add(name, tensor.dtype, score_shape(p, tensor), tensor.stride, tensor.varies[3] ? 1 : 0,
-        aligned ? std::max(p.alignment, element) : element);
-  };
-  const std::int64_t unused_pages = 3;
-  const std::int64_t pages = p.batch * pages_of_sequence(p) + unused_pages;
-  add("q", p.dtype, q_shape(p), p.q, 1, p.alignment);
-  add("k", p.dtype, k_shape(p, pages), p.k, 1, p.alignment);
-  add("v", p.dtype, v_shape(p, pages), p.v, 1, p.alignment);
-  add("out", p.dtype, out_shape(p), p.out, 1, p.alignment);
-  if (p.lse) add("lse", DType::f32, lse_shape(p), p.lse_stride, 1, size_in_bytes(DType::f32));
-  add_score("bias", p.bias);
-  add_score("mask", p.mask);
-  if (p.alibi) add_vector("alibi", DType::f32, p.heads);
-  if (p.sinks) add_vector("sinks", DType::f32, p.heads);
-  if (p.varlen) add_vector("q_starts", DType::i32, p.batch + 1);
-  if (p.varlen && !p.paged()) add_vector("kv_starts", DType::i32, p.batch + 1);
-  if (p.lengths) add_vector("kv_lengths", DType::i32, p.batch);
-  if (p.paged()) {
-    const std::int64_t columns = pages_of_sequence(p) + 1;
-    add("page_table", DType::i32, {p.batch, columns, 1, 1}, {columns, 1, 1}, 1,
-        size_in_bytes(DType::i32));
-  }
-
   double bytes = 0;
-  for (const Wanted& wanted : all) bytes += double(wanted.bytes);
+  for (const TensorRule& rule : tensor_rules()) {
+    if (!rule.wanted(p)) continue;
+    Tensor tensor = {nullptr, rule.dtype(p), shape_of(p, rule, pages), {}};
+    if (const Problem::Strides* planned = strides_in(p, rule)) {
+      std::ranges::copy(*planned, tensor.stride.begin());
+      tensor.stride[3] = rule.pairs && !(p.*rule.pairs).varies[3] ? 0 : 1;
+    } else {
+      if (rule.axes(p)[1] == Axis::table_pages) ++tensor.size[1];  // an entry that nobody reads
+      tensor.stride = Tensor::dense(nullptr, tensor.dtype, tensor.size).stride;
+    }
+    const std::int64_t element = size_in_bytes(tensor.dtype);
+    const bool aligned = rule.in_layout() || (rule.pairs && aligned_pairs);
+    const std::int64_t alignment = std::max(element, aligned ? p.alignment : std::int64_t{1});
+    const auto size = static_cast<std::size_t>(
+        extent(tensor.size, {tensor.stride[0], tensor.stride[1], tensor.stride[2]}, element)
+            .value() *
+        element);
+    all.push_back({&rule, tensor, size, static_cast<std::size_t>(alignment)});
+    bytes += double(size);
+  }
   check_host_memory(device, bytes);
   const bool back_guard = seed % 2 == 0;
-  for (const auto& [name, tensor, size, alignment] : all) {
+  for (const auto& [rule, tensor, size, alignment] : all) {
     const bool as_allocated = fill == Fill::typical && alignment == full_alignment;
+    const bool written = rule->written(p.operation);
     Guarded memory(device, size, as_allocated ? allocator_alignment : alignment,
-                   back_guard || is_output(name));
-    tensors_.emplace(name, Owned{std::move(memory), tensor});
+                   back_guard || written);
+    tensors_.emplace(std::string(rule->name), Owned{rule, std::move(memory), tensor, written});
   }
 }
 
@@ -111,7 +87,7 @@ Arguments Data::arguments(bool host) const {
   for (const auto& [name, owned] : tensors_) {
     Tensor tensor = owned.tensor;
     tensor.data = host ? const_cast<std::byte*>(owned.memory.image()) : owned.memory.on_device();
-    result.*members().at(name) = tensor;
+    result.*owned.rule->member = tensor;
   }
   return result;
 }
@@ -130,13 +106,13 @@ void Data::upload() {
 
 void Data::upload_outputs() {
   for (auto& [name, owned] : tensors_) {
-    if (is_output(name)) owned.memory.upload();
+    if (owned.written) owned.memory.upload();
   }
 }
 
 std::string Data::changed_input() const {
   for (const auto& [name, owned] : tensors_) {
-    if (!is_output(name) && !owned.memory.unchanged()) return name;
+    if (!owned.written && !owned.memory.unchanged()) return name;
   }
   return "";
 }
@@ -149,7 +125,7 @@ const Guarded* Data::lse() const {
 std::size_t Data::input_bytes() const {
   std::size_t bytes = 0;
   for (const auto& [name, owned] : tensors_) {
-    if (!is_output(name)) bytes += owned.memory.size();
+    if (!owned.written) bytes += owned.memory.size();
   }
   return bytes;
 }
@@ -169,27 +145,17 @@ Options options_of(const Problem& p) {
 
 Arguments one_sequence(const Problem& p, const Arguments& arguments, std::int64_t sequence) {
   Arguments result = arguments;
-  const auto slice = [&](Tensor& tensor, std::int64_t count) {
-    if (!tensor.present() || tensor.size[0] == 1) return;
+  for (const TensorRule& rule : tensor_rules()) {
+    Tensor& tensor = result.*rule.member;
+    const Axis outer = rule.axes(p)[0];
+    const bool sliced = outer == Axis::batch || outer == Axis::starts ||
+                        (outer == Axis::q_outer && !p.varlen) ||
+                        (outer == Axis::kv_outer && !p.varlen && !p.paged());
+    if (!tensor.present() || !sliced || tensor.size[0] == 1) continue;
     tensor.data = static_cast<std::byte*>(tensor.data) +
                   sequence * tensor.stride[0] * size_in_bytes(tensor.dtype);
-    tensor.size[0] = count;
-  };
-  if (!p.varlen) {
-    slice(result.q, 1);
-    slice(result.out, 1);
-    slice(result.lse, 1);
-    if (!p.paged()) {
-      slice(result.k, 1);
-      slice(result.v, 1);
-    }
+    tensor.size[0] = outer == Axis::starts ? 2 : 1;
   }
-  slice(result.bias, 1);
-  slice(result.mask, 1);
-  slice(result.q_starts, 2);
-  slice(result.kv_starts, 2);
-  slice(result.kv_lengths, 1);
-  slice(result.page_table, 1);
   return result;
 }
 

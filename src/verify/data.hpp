@@ -10,6 +10,7 @@
 #include <string>
 
 #include "rapt/rapt.hpp"
+#include "src/core/tensors.hpp"
 #include "src/verify/guarded.hpp"
 
 namespace rapt::verify {
@@ -41,8 +42,10 @@ class Data {
 
  private:
   struct Owned {
+    const TensorRule* rule;
     Guarded memory;
     Tensor tensor;  // data is null
+    bool written;   // by the operation
   };
   friend class Filler;
 
@@ -50,7 +53,7 @@ class Data {
   Arguments arguments(bool host) const;
 
   Problem problem_;
-  std::map<std::string, Owned> tensors_;  // by their names in Arguments
+  std::map<std::string, Owned> tensors_;  // by name
 };
 
 // What Problem::of would need beside the arguments to give this problem again.

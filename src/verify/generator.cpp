@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/core/layout.hpp"
+#include "src/core/tensors.hpp"
 #include "src/semantics/portable.hpp"
 #include "src/verify/random.hpp"
 
@@ -35,6 +36,7 @@ std::int64_t draw_dim(Random& random) {
 
 void draw_sizes(Random& random, Problem& p, SizeLimit limit) {
   p.dtype = random.one_of({DType::f32, DType::f16, DType::bf16});
+  p.kv_dtype = p.out_dtype = p.dtype;
   p.batch = random.one_of<std::int64_t>({1, 1, 2, 3, 5});
   p.kv_heads = random.one_of<std::int64_t>({1, 1, 2, 3, 4});
   p.heads = p.kv_heads * random.one_of<std::int64_t>({1, 1, 2, 4, 7});
@@ -80,31 +82,29 @@ void draw_visibility(Random& random, Problem& p) {
   if (random.chance(0.25)) p.offset = random.between(-p.q_len - 3, p.kv_len + 3);
 }
 
-ScoreTensor draw_score_tensor(Random& random, const Problem& p, DType dtype) {
-  ScoreTensor tensor;
+void draw_pairs(Random& random, Problem& p, const TensorRule& rule, DType dtype) {
+  ScoreTensor& tensor = p.*rule.pairs;
   tensor.dtype = dtype;
   const Shape full = {p.batch, p.heads, p.q_len, p.kv_len};
   for (std::size_t axis = 0; axis < 4; ++axis) {
     tensor.varies[axis] = full[axis] != 1 && random.chance(0.6);
   }
-  const Shape shape = score_shape(p, tensor);
+  const Shape shape = shape_of(p, rule);
   tensor.stride = dense_row_major(shape);
   if (random.chance(0.2)) {
     // Longer rows in memory than in the tensor, as in a slice.
     const std::int64_t row = shape[3] + random.between(1, 9);
     tensor.stride = without_idle_axes({row * shape[2] * shape[1], row * shape[2], row}, shape);
   }
-  return tensor;
 }
 
 void draw_scores(Random& random, Problem& p) {
   p.scale = default_scale(p.qk_dim);
   if (random.chance(0.2)) p.scale = static_cast<float>(random.between(1, 40)) / 64;
   if (random.chance(0.2)) p.softcap = random.one_of({1.0f, 15.0f, 30.0f, 50.0f});
-  if (random.chance(0.25)) {
-    p.bias = draw_score_tensor(random, p, random.chance(0.5) ? DType::f32 : p.dtype);
-  }
-  if (random.chance(0.25)) p.mask = draw_score_tensor(random, p, DType::u8);
+  if (random.chance(0.25))
+    draw_pairs(random, p, tensor_rule("bias"), random.chance(0.5) ? DType::f32 : p.dtype);
+  if (random.chance(0.25)) draw_pairs(random, p, tensor_rule("mask"), DType::u8);
   p.alibi = random.chance(0.2);
   p.sinks = random.chance(0.2);
   p.lse = random.chance(0.5);
@@ -127,15 +127,17 @@ Problem::Strides draw_strides(Random& random, const Shape& shape, Layout layout,
 
 void draw_layout(Random& random, Problem& p) {
   const Layout layout = random.chance(0.35) ? Layout::bhsd : Layout::bshd;
-  p.q = draw_strides(random, q_shape(p), layout, true);
-  p.k = draw_strides(random, k_shape(p), layout, true);
-  p.v = draw_strides(random, v_shape(p), layout, true);
-  p.out = draw_strides(random, out_shape(p), layout, false);
-  // Pages must stay apart: each holds other keys.
-  if (p.paged() && p.k[0] == 0) p.k = dense_strides(k_shape(p), layout);
-  if (p.paged() && p.v[0] == 0) p.v = dense_strides(v_shape(p), layout);
+  for (const TensorRule& rule : tensor_rules()) {
+    if (!rule.in_layout()) continue;
+    const Shape shape = shape_of(p, rule);
+    Problem::Strides& strides = p.*rule.strides;
+    strides = draw_strides(random, shape, layout, !rule.written(p.operation));
+    // Pages must stay apart: each holds other keys.
+    if (p.paged() && rule.axes(p)[0] == Axis::kv_outer && strides[0] == 0)
+      strides = dense_strides(shape, layout);
+  }
   if (p.lse) {
-    const Shape shape = lse_shape(p);
+    const Shape shape = shape_of(p, tensor_rule("lse"));
     p.lse_stride = dense_row_major(shape);
     if (random.chance(0.3)) {  // [batch, seq, head] in memory, with room
       const std::int64_t row = shape[1] + random.between(0, 3);
@@ -153,6 +155,7 @@ constexpr Feature features[] = {
     {"f32", [](const Problem& p) { return p.dtype == DType::f32; }},
     {"f16", [](const Problem& p) { return p.dtype == DType::f16; }},
     {"bf16", [](const Problem& p) { return p.dtype == DType::bf16; }},
+    {"f32 out", [](const Problem& p) { return p.out_dtype != p.dtype; }},
     {"grouped heads", [](const Problem& p) { return p.heads != p.kv_heads && p.kv_heads > 1; }},
     {"multi-query", [](const Problem& p) { return p.heads > 1 && p.kv_heads == 1; }},
     {"q·k dim ≠ v dim", [](const Problem& p) { return p.qk_dim != p.v_dim; }},
@@ -198,6 +201,10 @@ Problem random_problem(std::uint64_t seed, Backend backend) {
   draw_layout(random, p);
   p.batch_invariant = random.chance(0.2);
   p.tf32 = p.dtype == DType::f32 && random.chance(0.2);
+  if (p.dtype != DType::f32 && random.chance(0.15)) {
+    p.out_dtype = DType::f32;
+    p.alignment = std::min(p.alignment, alignment_of_strides(p));
+  }
   p.validate();
   return p;
 }

@@ -163,7 +163,7 @@ void Reference::measure_plain(const Expected& expected) {
     }
   }
   for (std::size_t d = 0; d < sums.size(); ++d) {
-    const double plain = row_sum > 0 ? rounded(p.dtype, sums[d] / row_sum) : 0;
+    const double plain = row_sum > 0 ? rounded(p.out_dtype, sums[d] / row_sum) : 0;
     plain_error_squared_ += (plain - expected.out[d]) * (plain - expected.out[d]);
     norm_squared_ += expected.out[d] * expected.out[d];
   }
@@ -208,7 +208,8 @@ Comparison Reference::compare(double largest, const std::vector<std::byte>& out,
         semantics::query_place(call_, expected.row.sequence, expected.row.query);
     const Index at = semantics::row_offset(call_.out_stride, place, expected.row.head);
     for (std::size_t d = 0; d < expected.out.size(); ++d) {
-      const double got = element(data, p.dtype, at + static_cast<Index>(d)), want = expected.out[d];
+      const double got = element(data, p.out_dtype, at + static_cast<Index>(d));
+      const double want = expected.out[d];
       const double error = std::abs(got - want);
       const double allowed = element_bound * expected.magnitude[d] + smallest_step(p.dtype);
       if (worst < infinity && !(error <= worst * allowed)) {

@@ -8,112 +8,117 @@
 #include <cstring>
 
 #include "src/core/layout.hpp"
+#include "src/core/tensors.hpp"
 #include "src/cpu/kernels.hpp"
 #include "src/oracle/oracle.hpp"
 
 namespace rapt {
 namespace {
 
-using Run = void (*)(const Task&, const Arguments&, const Launch&);
+// What is done to a sound result, or to the call before it.
+using Change = void (*)(const Task&, const semantics::Call&, const Launch&);
+void nothing(const Task&, const semantics::Call&, const Launch&) {}
 
-Kernel broken(std::string_view name, std::string_view summary, Run run) {
+semantics::Call as_given(const semantics::Call& call) { return call; }
+
+template <Change change, semantics::Call (*call_of)(const semantics::Call&) = as_given>
+std::unique_ptr<const Prepared> prepare_changed(const Task& task) {
+  return prepared(
+      [task, sound = cpu_naive.prepare(task)](const semantics::Call& call, const Launch& launch) {
+        sound->run(call_of(call), launch);
+        change(task, call, launch);
+      });
+}
+
+Kernel broken(std::string_view name, std::string_view summary,
+              std::unique_ptr<const Prepared> (*prepare)(const Task&)) {
   Kernel kernel = cpu_naive;
   kernel.name = name;
   kernel.summary = summary;
   kernel.by_name_only = true;
-  kernel.run = run;
+  kernel.prepare = prepare;
   return kernel;
 }
 
-// One past the last byte of a tensor.
-std::byte* end_of(const Tensor& tensor) {
-  const std::int64_t bytes = size_in_bytes(tensor.dtype);
-  const auto elements =
-      extent(tensor.size, {tensor.stride[0], tensor.stride[1], tensor.stride[2]}, bytes);
-  return static_cast<std::byte*>(tensor.data) + elements.value() * bytes;
+// One past the last byte of out, of lse.
+std::byte* end_of(const Problem& p, const char* name, void* data) {
+  const TensorRule& rule = tensor_rule(name);
+  const std::int64_t bytes = size_in_bytes(rule.dtype(p));
+  return static_cast<std::byte*>(data) +
+         extent(shape_of(p, rule), *strides_in(p, rule), bytes).value() * bytes;
+}
+std::byte* end_of_out(const Task& task, const semantics::Call& call) {
+  return end_of(task.problem, "out", call.out);
 }
 
 // The lowest bit of the last element of out: far below any error bound.
-void flip_last_bit(const Arguments& arguments) {
-  end_of(arguments.out)[-size_in_bytes(arguments.out.dtype)] ^= std::byte{1};
+void flip_last_bit(const Task& task, const semantics::Call& call) {
+  end_of_out(task, call)[-size_in_bytes(task.problem.out_dtype)] ^= std::byte{1};
 }
 
-void wrong_value(const Task& task, const Arguments& arguments, const Launch& launch) {
-  cpu_naive.run(task, arguments, launch);
-  std::byte& high_byte = end_of(arguments.out)[-1];  // sign and exponent of the last element
+void wrong_value(const Task& task, const semantics::Call& call, const Launch&) {
+  std::byte& high_byte = end_of_out(task, call)[-1];  // sign and exponent of the last element
   high_byte = high_byte == std::byte{0x42} ? std::byte{0x41} : std::byte{0x42};
 }
 
-void wrong_lse(const Task& task, const Arguments& arguments, const Launch& launch) {
-  cpu_naive.run(task, arguments, launch);
-  if (arguments.lse.present()) static_cast<float*>(arguments.lse.data)[0] += 0.5f;
+void wrong_lse(const Task&, const semantics::Call& call, const Launch&) {
+  if (call.lse) call.lse[0] += 0.5f;
 }
 
-void leaves_row(const Task& task, const Arguments& arguments, const Launch& launch) {
-  cpu_naive.run(task, arguments, launch);
-  const std::int64_t bytes = size_in_bytes(arguments.out.dtype) * arguments.out.size[3];
-  std::memset(end_of(arguments.out) - bytes, 0xff, static_cast<std::size_t>(bytes));
+void leaves_row(const Task& task, const semantics::Call& call, const Launch&) {
+  const std::int64_t bytes = size_in_bytes(task.problem.out_dtype) * call.v_dim;
+  std::memset(end_of_out(task, call) - bytes, 0xff, static_cast<std::size_t>(bytes));
 }
 
-void writes_past_out(const Task& task, const Arguments& arguments, const Launch& launch) {
-  cpu_naive.run(task, arguments, launch);
-  *end_of(arguments.out) = std::byte{0};
+void writes_past_out(const Task& task, const semantics::Call& call, const Launch&) {
+  *end_of_out(task, call) = std::byte{0};
 }
 
-void writes_past_workspace(const Task& task, const Arguments& arguments, const Launch& launch) {
-  cpu_naive.run(task, arguments, launch);
+void writes_past_workspace(const Task&, const semantics::Call&, const Launch& launch) {
   *(launch.workspace.data() + launch.workspace.size()) = std::byte{0};
 }
 
-void writes_input(const Task& task, const Arguments& arguments, const Launch& launch) {
-  cpu_naive.run(task, arguments, launch);
-  *static_cast<std::byte*>(arguments.q.data) ^= std::byte{1};
+void writes_input(const Task&, const semantics::Call& call, const Launch&) {
+  *static_cast<std::byte*>(const_cast<void*>(call.q)) ^= std::byte{1};
 }
 
-void ignores_lengths(const Task& task, const Arguments& arguments, const Launch& launch) {
-  Problem problem = task.problem;
-  Arguments whole = arguments;
-  problem.lengths = false;
-  whole.kv_lengths = {};
-  cpu_naive.run({problem, task.device, task.config, task.executor}, whole, launch);
+semantics::Call without_lengths(const semantics::Call& call) {
+  semantics::Call whole = call;
+  whole.kv_lengths = nullptr;
+  return whole;
 }
 
-void changes_every_run(const Task& task, const Arguments& arguments, const Launch& launch) {
+void changes_every_run(const Task& task, const semantics::Call& call, const Launch&) {
   static std::atomic<int> runs = 0;
-  cpu_naive.run(task, arguments, launch);
-  if (runs++ % 2 == 0) flip_last_bit(arguments);
+  if (runs++ % 2 == 0) flip_last_bit(task, call);
 }
 
-void depends_on_threads(const Task& task, const Arguments& arguments, const Launch& launch) {
-  cpu_naive.run(task, arguments, launch);
-  if (task.device.threads == 1) flip_last_bit(arguments);
+void depends_on_threads(const Task& task, const semantics::Call& call, const Launch&) {
+  if (task.device.threads == 1) flip_last_bit(task, call);
 }
 
-void depends_on_batch(const Task& task, const Arguments& arguments, const Launch& launch) {
-  cpu_naive.run(task, arguments, launch);
-  if (task.problem.batch > 1) flip_last_bit(arguments);
+void depends_on_batch(const Task& task, const semantics::Call& call, const Launch&) {
+  if (call.batch > 1) flip_last_bit(task, call);
 }
 
 // Within what a single element may be off, but not all of them together.
-void slightly_off(const Task& task, const Arguments& arguments, const Launch& launch) {
-  cpu_naive.run(task, arguments, launch);
-  auto* element = static_cast<float*>(arguments.out.data);
-  auto* end = reinterpret_cast<float*>(end_of(arguments.out));
+void slightly_off(const Task& task, const semantics::Call& call, const Launch&) {
+  auto* element = static_cast<float*>(call.out);
+  auto* end = reinterpret_cast<float*>(end_of_out(task, call));
   for (; element != end; ++element) *element *= 1.00001f;
 }
 
-void writes_past_lse(const Task& task, const Arguments& arguments, const Launch& launch) {
-  cpu_naive.run(task, arguments, launch);
-  if (arguments.lse.present()) *end_of(arguments.lse) = std::byte{0};
+void writes_past_lse(const Task& task, const semantics::Call& call, const Launch&) {
+  if (call.lse) *end_of(task.problem, "lse", call.lse) = std::byte{0};
 }
 
-void breaks_promise(const Task&, const Arguments&, const Launch&) {
+void breaks_promise(const Task&, const semantics::Call&, const Launch&) {
   throw Error(ErrorCode::unsupported, "not today");
 }
 
 // Always the least estimate of those that say yes.
 Kernel cheapest() {
-  Kernel kernel = broken("cpu.cheapest", "naive, with the least estimate", cpu_naive.run);
+  Kernel kernel = broken("cpu.cheapest", "naive, with the least estimate", cpu_naive.prepare);
   kernel.by_name_only = false;
   kernel.estimate = [](const Task&) { return Estimate{1e-9, "compute"}; };
   kernel.configs = [](const Problem&, const Device&) {
@@ -125,7 +130,7 @@ Kernel cheapest() {
 
 // Would be cheaper still, but takes one query only.
 Kernel one_query() {
-  Kernel kernel = broken("cpu.one_query", "naive, for one query", cpu_naive.run);
+  Kernel kernel = broken("cpu.one_query", "naive, for one query", cpu_naive.prepare);
   kernel.by_name_only = false;
   kernel.estimate = [](const Task&) { return Estimate{1e-10, "compute"}; };
   kernel.supports = [](const Problem& problem, const Device&) {
@@ -136,7 +141,8 @@ Kernel one_query() {
 
 // May be chosen, but never is: its estimate is the largest. For `rapt tune`, which times it anyway.
 Kernel wrong_candidate() {
-  Kernel kernel = broken("cpu.wrong_candidate", "wrong, for a head dim of 24", wrong_value);
+  Kernel kernel =
+      broken("cpu.wrong_candidate", "wrong, for a head dim of 24", prepare_changed<wrong_value>);
   kernel.by_name_only = false;
   kernel.estimate = [](const Task&) { return Estimate{1e9, "compute"}; };
   kernel.supports = [](const Problem& problem, const Device&) {
@@ -149,20 +155,25 @@ Kernel wrong_candidate() {
 
 std::span<const Kernel* const> registered_kernels() {
   static const Kernel faults[] = {
-      broken("cpu.wrong_value", "one element is wrong", wrong_value),
-      broken("cpu.wrong_lse", "one lse is wrong", wrong_lse),
-      broken("cpu.leaves_row", "one row is never written", leaves_row),
-      broken("cpu.writes_past_out", "one byte past out is written", writes_past_out),
+      broken("cpu.wrong_value", "one element is wrong", prepare_changed<wrong_value>),
+      broken("cpu.wrong_lse", "one lse is wrong", prepare_changed<wrong_lse>),
+      broken("cpu.leaves_row", "one row is never written", prepare_changed<leaves_row>),
+      broken("cpu.writes_past_out", "one byte past out is written",
+             prepare_changed<writes_past_out>),
       broken("cpu.writes_past_workspace", "one byte past the workspace is written",
-             writes_past_workspace),
-      broken("cpu.writes_input", "an input is changed", writes_input),
-      broken("cpu.ignores_lengths", "slots past a length are read", ignores_lengths),
-      broken("cpu.changes_every_run", "every other run gives other bits", changes_every_run),
-      broken("cpu.depends_on_threads", "one thread gives other bits", depends_on_threads),
-      broken("cpu.depends_on_batch", "a batch gives other bits", depends_on_batch),
-      broken("cpu.slightly_off", "every element is off by 1e-5", slightly_off),
-      broken("cpu.writes_past_lse", "one byte past lse is written", writes_past_lse),
-      broken("cpu.breaks_promise", "says yes, then throws", breaks_promise),
+             prepare_changed<writes_past_workspace>),
+      broken("cpu.writes_input", "an input is changed", prepare_changed<writes_input>),
+      broken("cpu.ignores_lengths", "slots past a length are read",
+             prepare_changed<nothing, without_lengths>),
+      broken("cpu.changes_every_run", "every other run gives other bits",
+             prepare_changed<changes_every_run>),
+      broken("cpu.depends_on_threads", "one thread gives other bits",
+             prepare_changed<depends_on_threads>),
+      broken("cpu.depends_on_batch", "a batch gives other bits", prepare_changed<depends_on_batch>),
+      broken("cpu.slightly_off", "every element is off by 1e-5", prepare_changed<slightly_off>),
+      broken("cpu.writes_past_lse", "one byte past lse is written",
+             prepare_changed<writes_past_lse>),
+      broken("cpu.breaks_promise", "says yes, then throws", prepare_changed<breaks_promise>),
       cheapest(),
       one_query(),
       wrong_candidate(),

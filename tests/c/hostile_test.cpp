@@ -147,7 +147,7 @@ TEST(CApiHostile, page_table_strides_that_overflow_are_refused) {
   const std::vector<std::int32_t> table = {0, 1, 2, 3};
   attention.page(table);
   attention.arguments.page_table.stride[0] = most;
-  EXPECT_TRUE(fails(attention.run(), invalid, "page_table spans more bytes"));
+  EXPECT_TRUE(fails(attention.run(), invalid, "elements spans more bytes"));
 }
 
 TEST(CApiHostile, starts_with_no_room_for_a_batch_are_refused) {

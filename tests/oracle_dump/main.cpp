@@ -33,6 +33,7 @@ json fields_of(const ScoreTensor& tensor) {
 
 json fields_of(const Problem& p) {
   return {{"dtype", name(p.dtype)},
+          {"out_dtype", name(p.out_dtype)},
           {"batch", p.batch},
           {"heads", p.heads},
           {"kv_heads", p.kv_heads},

@@ -105,9 +105,7 @@ Estimate estimate(const Task&) { return {1, "compute"}; }
 
 std::size_t workspace(const Task& task) { return flash_workspace(task, engine()); }
 
-void run(const Task& task, const Arguments& arguments, const Launch& launch) {
-  run_flash(task, arguments, launch, engine());
-}
+std::unique_ptr<const Prepared> prepare(const Task& task) { return prepare_flash(task, engine()); }
 
 constexpr Kernel cpu_flash_model = {
     .name = "cpu.flash_model",
@@ -118,7 +116,7 @@ constexpr Kernel cpu_flash_model = {
     .configs = configs,
     .estimate = estimate,
     .workspace = workspace,
-    .run = run,
+    .prepare = prepare,
 };
 
 }  // namespace

@@ -101,11 +101,10 @@ TEST(Run, RefusesArgumentsOfAnotherProblem) {
   expect_other("b2 h4/2 q3 kv5 d8 f32", "lse is missing; the problem needs it as f32");
   expect_other("b2 h4/2 q3 kv5 d8 f32 bhsd lse", "q's seq axis has stride 8; the problem was");
   expect_other("b2 h4/2 q3 kv5 d8 f32 lse alibi", "alibi is given but the problem has none");
-  expect_other("b2 h4/2 q3 kv5 d8 f32 lse bias:qk", "a bias is given but the problem has none");
-  expect_other("b2 h4/2 q3 kv5 d8 f32 lse mask:1", "a mask is given but the problem has none");
+  expect_other("b2 h4/2 q3 kv5 d8 f32 lse bias:qk", "bias is given but the problem has none");
+  expect_other("b2 h4/2 q3 kv5 d8 f32 lse mask:1", "mask is given but the problem has none");
   expect_other("b2 h4/2 q3 kv5 d8 f32 lse lengths", "kv_lengths is given but");
-  expect_other("b2 h4/2 q3 kv5 d8 f32 lse page5",
-               "page_table is given but the problem is not paged");
+  expect_other("b2 h4/2 q3 kv5 d8 f32 lse page5", "page_table is given but the problem has none");
 
   Arguments moved = planned.arguments;
   moved.k.data = static_cast<char*>(moved.k.data) + 4;

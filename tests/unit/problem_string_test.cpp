@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Fault{"s8 d4 batch-invariants", "'batch-invariants'"},
                       Fault{"s8 d4 128", "'128'"}, Fault{"s8 d4 CAUSAL", "'CAUSAL'"},
                       Fault{"s8 d4 -", "'-'"}, Fault{"s8 d4 \xff\xfe", "at character 7"},
-                      Fault{"s8 d4 x@1,2,3", "strides belong to q, k"},
+                      Fault{"s8 d4 x@1,2,3", "strides belong to one of q, k"},
                       Fault{"s8 d4 softcapnan", "'softcapnan'"}));
 
 INSTANTIATE_TEST_SUITE_P(

@@ -14,6 +14,7 @@
 #include "rapt/rapt.hpp"
 #include "src/core/call.hpp"
 #include "src/core/layout.hpp"
+#include "src/core/tensors.hpp"
 
 namespace rapt::test {
 
@@ -112,15 +113,15 @@ class Example {
       : problem(described), random_(seed) {
     const Problem& p = problem;
     pages = p.paged() ? p.batch * pages_per_sequence() : many_pages;
-    arguments.q = elements(p.dtype, q_shape(p), p.q);
-    arguments.k = elements(p.dtype, k_shape(p, pages), p.k);
-    arguments.v = elements(p.dtype, v_shape(p, pages), p.v);
-    arguments.out = elements(p.dtype, out_shape(p), p.out);
-    if (p.lse) arguments.lse = elements(DType::f32, lse_shape(p), p.lse_stride);
-    if (p.bias.present()) arguments.bias = scores(p.bias);
-    if (p.mask.present()) arguments.mask = scores(p.mask);
-    if (p.alibi) arguments.alibi = elements(DType::f32, {p.heads, 1, 1, 1}, {1, 0, 0});
-    if (p.sinks) arguments.sinks = elements(DType::f32, {p.heads, 1, 1, 1}, {1, 0, 0});
+    for (const TensorRule& rule : tensor_rules()) {
+      if (!rule.wanted(p) || rule.is_index_data) continue;
+      const Shape shape = shape_of(p, rule, pages);
+      const Problem::Strides* strides = strides_in(p, rule);
+      const DType dtype = rule.dtype(p);
+      arguments.*rule.member = dtype == DType::u8
+                                   ? mask(shape, *strides)
+                                   : elements(dtype, shape, strides ? *strides : contiguous(shape));
+    }
     if (p.varlen) arguments.q_starts = integers(starts(p.total_q));
     if (p.varlen && !p.paged()) arguments.kv_starts = integers(starts(p.total_kv));
     if (p.lengths) arguments.kv_lengths = integers(full_lengths());
@@ -169,10 +170,13 @@ class Example {
     return tensor;
   }
 
-  Tensor scores(const ScoreTensor& described) {
-    const Shape shape = score_shape(problem, described);
-    if (described.dtype != DType::u8) return elements(described.dtype, shape, described.stride);
-    const Tensor tensor = memory(DType::u8, shape, described.stride);
+  static Problem::Strides contiguous(const Shape& shape) {
+    const Tensor dense = Tensor::dense(nullptr, DType::f32, shape);
+    return {dense.stride[0], dense.stride[1], dense.stride[2]};
+  }
+
+  Tensor mask(const Shape& shape, const Problem::Strides& strides) {
+    const Tensor tensor = memory(DType::u8, shape, strides);
     for_each_position(shape, [&](const Shape& at) {
       static_cast<std::uint8_t*>(tensor.data)[index_of(tensor, at)] = random_() % 4 != 0;
     });

@@ -214,6 +214,19 @@ Estimate estimate_with(const Problem& p, const Device& device, const TileConfig&
 
 Config config_of(Index rows, Index splits) { return {{{"rows", rows}, {"splits", splits}}}; }
 
+// Blocks of each multiprocessor that a launch may have, so that splitting further is worth a look.
+constexpr Index blocks_in_turn = 4;
+
+// Partial results of as many blocks as are launched at most. Tiles of few rows have more blocks at
+// once, and the product of the two is `most_rows_at_once` at most.
+Index room_for(const Problem& p, const Device& device, Index splits) {
+  constexpr Index most_blocks_at_once = 4, most_rows_at_once = 256;
+  const Index rows_of_head = p.q_len * (p.heads / p.kv_heads);
+  const Index rows = std::min(most_rows_at_once, most_blocks_at_once * rows_of_head);
+  return gpu::room_for_partials(p, splits,
+                                blocks_in_turn * std::max<Index>(device.multiprocessors, 1) * rows);
+}
+
 // Splits worth a look: all up to 16, then eight from each power of two on.
 Index after(Index splits) {
   const auto power = static_cast<Index>(std::bit_floor(static_cast<std::uint64_t>(splits)));
@@ -230,9 +243,11 @@ std::vector<Config> configs(const Problem& p, const Device& device) {
   try_tiles(p, [&]<TileConfig tiles>() {
     const Index blocks =
         std::max<Index>(p.batch * p.kv_heads * gpu::tiles_of_rows(p, tiles.rows()), 1);
-    const Index wanted = Index{4} * tiles.blocks * std::max(device.multiprocessors, 1) / blocks;
-    const Index most =
+    const Index wanted =
+        blocks_in_turn * tiles.blocks * std::max(device.multiprocessors, 1) / blocks;
+    Index most =
         p.batch_invariant ? 1 : gpu::most_chunks(p, std::clamp<Index>(wanted, 2, most_splits));
+    if (p.bounded()) most = std::min(most, gpu::splits_in_room(p, room_for(p, device, most)));
     for (Index splits = 1; splits <= most; splits = after(splits)) {
       const double seconds = estimate_with(p, device, tiles, splits).seconds;
       if ((splits & (splits - 1)) == 0) others.push_back({tiles.rows(), splits});
@@ -259,18 +274,36 @@ Estimate estimate(const Task& task) {
 }
 
 std::size_t workspace(const Task& task) {
-  return gpu::bytes_of_partials(task.problem, task.config.at("splits"));
+  return gpu::bytes_of_partials(task.problem,
+                                room_for(task.problem, task.device, task.config.at("splits")));
 }
 
-void run(const Task& task, const Arguments& arguments, const Launch& launch_arguments) {
+std::unique_ptr<const Prepared> prepare(const Task& task) {
+  std::unique_ptr<const Prepared> result;
+  const Index splits = task.config.at("splits");
   with_tiles(task.problem, task.config.at("rows"), [&]<TileConfig tiles>() {
-    const Parameters parameters = gpu::split_kv_parameters(
-        task.problem, arguments, launch_arguments,
-        {.rows = tiles.rows(), .splits = task.config.at("splits"), .chunk_step = tiles.keys});
-    const gpu::Where where = gpu::where(task, launch_arguments);
-    launch<tiles>(parameters, where);
-    if (parameters.chunks.value > 1) gpu::launch_split_kv_combine<Launcher>(parameters, where);
+    const gpu::PlannedSplits planned(
+        task.problem, {.rows = tiles.rows(), .splits = splits, .chunk_step = tiles.keys},
+        room_for(task.problem, task.device, splits));
+    const Index at_once = Index{tiles.blocks} * std::max(task.device.multiprocessors, 1);
+    result =
+        prepared([task, planned, at_once](const semantics::Call& call, const Launch& where_to) {
+          const Index blocks =
+              call.batch * call.kv_heads *
+              semantics::divided_up(call.q_len * planned.shared.group.value, tiles.rows());
+          const auto seconds = [&](const Problem& run, Index count) {
+            return estimate_with(run, task.device, tiles, count).seconds;
+          };
+          const Parameters parameters = planned.parameters(
+              call, where_to,
+              gpu::splits_of_run(planned, task.problem, call, blocks, at_once, seconds));
+          const gpu::Where where = gpu::where(task, where_to);
+          launch<tiles>(parameters, where);
+          if (parameters.chunks.value > 1)
+            gpu::launch_split_kv_combine<Launcher>(parameters, where);
+        });
   });
+  return result;
 }
 
 }  // namespace
@@ -285,7 +318,7 @@ const Kernel cuda_flash_mma = {
     .configs = cuda::flash_mma::configs,
     .estimate = cuda::flash_mma::estimate,
     .workspace = cuda::flash_mma::workspace,
-    .run = cuda::flash_mma::run,
+    .prepare = cuda::flash_mma::prepare,
 };
 
 }  // namespace rapt

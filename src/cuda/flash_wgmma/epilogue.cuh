@@ -40,6 +40,29 @@ RAPT_DEVICE void stage_output(unsigned char* tile, const float (&out)[n][4],
   }
 }
 
+// The same rows as below where results are f32: two columns in eight as they are.
+template <int n>
+RAPT_DEVICE void store_f32_output(const Parameters& p, const Assignment& assignment, int group,
+                                  int row, const float (&out)[n][4], const float (&factor)[2]) {
+  const int column = Target::lane() % 4 * 2, room = static_cast<int>(p.call.v_dim) - column;
+  RAPT_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const RowPlace at = row_place(p, assignment, group, row + 8 * half);
+    if (!at.exists) continue;
+    float* to = static_cast<float*>(p.call.out) +
+                semantics::row_offset(p.call.out_stride, at.place, at.head) + column;
+    RAPT_UNROLL
+    for (int j = 0; j < n; ++j) {
+      const float2 two =
+          make_float2(out[j][2 * half] * factor[half], out[j][2 * half + 1] * factor[half]);
+      if (8 * j + 1 < room)
+        *reinterpret_cast<float2*>(to + 8 * j) = two;
+      else if (8 * j < room)
+        to[8 * j] = two.x;
+    }
+  }
+}
+
 // The whole of a thread's two rows, `row` of the warpgroup and the one 8 further down, times
 // `factor`, to wherever they belong. A thread has two columns in eight; after an exchange with its
 // neighbour, four in sixteen.
@@ -47,6 +70,7 @@ template <class Element, int n>
 RAPT_DEVICE void store_output(const Parameters& p, const Assignment& assignment, int group, int row,
                               const float (&out)[n][4], const float (&factor)[2]) {
   static_assert(n % 2 == 0);
+  if (p.call.out_is_f32) return store_f32_output(p, assignment, group, row, out, factor);
   const bool odd = Target::lane() % 2 != 0;
   const int column = Target::lane() % 4 / 2 * 4 + (odd ? 8 : 0);
   const int room = static_cast<int>(p.call.v_dim) - column;

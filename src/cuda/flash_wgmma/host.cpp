@@ -41,6 +41,7 @@ using gpu::Index;
 
 constexpr Index most_dim = 256;
 constexpr int rows_of_warpgroup = 64;
+constexpr Index most_pages = Index{1} << 31;
 
 // Whether tiles of queries see different numbers of keys.
 bool is_uneven(const Problem& p) {
@@ -154,19 +155,24 @@ CUtensorMap map_of_rows(const semantics::Call& call, DType dtype, const Schedule
   });
 }
 
+Index length_of_keys(const semantics::Call& call) {
+  return call.page_table ? call.page_size : call.kv_starts ? call.total_kv : call.kv_len;
+}
+bool has_keys(const semantics::Call& call) {
+  return length_of_keys(call) > 0 && (!call.page_table || call.page_count > 0);
+}
+
 // Of keys or values. Where there are none, of anything: nobody sees it.
 CUtensorMap map_of_keys(const semantics::Call& call, DType dtype, const void* data, Index dim,
                         const Index (&stride)[3], int rows) {
-  const Index length = call.page_table  ? call.page_size
-                       : call.kv_starts ? call.total_kv
-                                        : call.kv_len;
-  const Index outer = call.page_table ? call.page_count : call.kv_starts ? 1 : call.batch;
-  if (length == 0 || outer == 0)
+  // Numbers of pages are brought into the pool before they are used: its size can be anything.
+  const Index outer = call.page_table ? most_pages : call.kv_starts ? 1 : call.batch;
+  if (!has_keys(call))
     return tensor_map<4>({call.q, dtype, {1, 1, 1, 1}, {0, 0, 0}, {64, rows, 1, 1}});
   return tensor_map<4>({
       .data = data,
       .dtype = dtype,
-      .size = {dim, length, call.kv_heads, outer},
+      .size = {dim, length_of_keys(call), call.kv_heads, outer},
       .stride = {stride[1], stride[2], stride[0]},
       .box = {64, rows, 1, 1},
   });
@@ -182,11 +188,9 @@ bool bias_can_be_loaded(const Problem& p, int packed) {
          p.bias.stride[2] > 0 && packed == 1 && std::ranges::all_of(p.bias.stride, mapped);
 }
 
-// Axes along which it is broadcast have a length of 1. Where it is not loaded, of anything.
-CUtensorMap map_of_bias(const semantics::Call& call, DType dtype, bool loaded) {
+// Axes along which it is broadcast have a length of 1.
+CUtensorMap map_of_bias(const semantics::Call& call, DType dtype) {
   constexpr Index columns = 64, rows = 64;
-  if (!loaded)
-    return tensor_map<4>({call.q, dtype, {1, 1, 1, 1}, {0, 0, 0}, {columns, rows, 1, 1}});
   const Index(&stride)[4] = call.bias_stride;
   return tensor_map<4>({
       .data = call.bias,
@@ -207,10 +211,11 @@ bool has_unmapped_stride(const Problem::Strides& stride, Index outer, Index rows
   return bad(stride[0], outer) || bad(stride[1], rows) || bad(stride[2], heads);
 }
 
-// Whether the copy engine can take the output: in whole pieces of 16 bytes.
+// Whether the copy engine can take the output: of 16 bits, in whole pieces of 16 bytes.
 bool output_can_be_copied(const Problem& p) {
-  return p.v_dim % 8 == 0 && !has_unmapped_stride(p.out, p.varlen ? 1 : p.batch,
-                                                  p.varlen ? p.total_q : p.q_len, p.heads);
+  return p.out_dtype == p.dtype && p.v_dim % 8 == 0 &&
+         !has_unmapped_stride(p.out, p.varlen ? 1 : p.batch, p.varlen ? p.total_q : p.q_len,
+                              p.heads);
 }
 
 // Whether scores are dot products that only pass through a soft cap, and not so wide a one that the
@@ -287,48 +292,99 @@ Estimate estimate(const Task& task) {
 
 std::size_t workspace(const Task& task) { return counts(task.problem) ? sizeof(int) : 0; }
 
-void run(const Task& task, const Arguments& arguments, const Launch& launch_arguments) {
-  const Problem& p = task.problem;
-  if (p.total_q == 0 || p.q_len == 0 || p.batch == 0) return;
-  const gpu::Where where = gpu::where(task, launch_arguments);
-  with_tiles(p, [&]<TileConfig tiles>() {
-    const semantics::Call call = make_call(p, arguments);
-    const Schedule schedule = schedule_of(p, tiles, task.device);
-    const int box_keys =
-        p.paged() ? static_cast<int>(std::gcd(p.page_size, Index{tiles.keys})) : tiles.keys;
-    int* counter = nullptr;
+// All of a launch but pointers, for a batch of the call's sizes. The maps are of the call's
+// tensors.
+template <TileConfig tiles>
+Parameters parameters_for(const Problem& p, const Device& device, const semantics::Call& call) {
+  const Schedule schedule = schedule_of(p, tiles, device);
+  const int box_keys =
+      p.paged() ? static_cast<int>(std::gcd(p.page_size, Index{tiles.keys})) : tiles.keys;
+  const bool output_copied = output_can_be_copied(p);
+  return {
+      .call = call,
+      .schedule = schedule,
+      .scale = call.scale * gpu::log2_e,
+      .share_of_cap = p.softcap > 0 ? p.scale / p.softcap : 0,
+      .only_capped = is_only_capped(p),
+      .counter = nullptr,
+      .dtype = p.dtype,
+      .bias_loaded = bias_can_be_loaded(p, schedule.packed.value),
+      .page_size = gpu::divisor(std::max<Index>(p.page_size, 1)),
+      .box_keys = box_keys,
+      .output_copied = output_copied,
+      .queries = map_of_rows(call, p.dtype, schedule, call.q, call.qk_dim, call.q_stride),
+      .keys = map_of_keys(call, p.dtype, call.k, call.qk_dim, call.k_stride, box_keys),
+      .values = map_of_keys(call, p.dtype, call.v, call.v_dim, call.v_stride, box_keys),
+      .biases = {},
+      .output = output_copied
+                    ? map_of_rows(call, p.dtype, schedule, call.out, call.v_dim, call.out_stride)
+                    : CUtensorMap{},
+  };
+}
+
+// Makes maps fit a call's own tensors, of the sizes they were made for.
+void move_maps(Parameters& parameters, const semantics::Call& call) {
+  parameters.call = call;
+  move_map(parameters.queries, call.q);
+  move_map(parameters.keys, has_keys(call) ? call.k : call.q);
+  move_map(parameters.values, has_keys(call) ? call.v : call.q);
+  if (parameters.output_copied) move_map(parameters.output, call.out);
+}
+
+// A call of the problem's own sizes, whose tensors are nowhere yet.
+semantics::Call planned_call_of(const Problem& p) {
+  semantics::Call call = planned_call(p);
+  void* const nowhere = reinterpret_cast<void*>(std::uintptr_t{1} << 20);
+  call.batch = p.batch;
+  call.q_len = p.varlen ? std::min(p.q_len, p.total_q) : p.q_len;
+  call.total_q = p.total_q;
+  call.total_kv = p.total_kv;
+  call.q = call.k = call.v = nowhere;
+  call.out = nowhere;
+  const auto* present = static_cast<const std::int32_t*>(nowhere);
+  call.q_starts = p.varlen ? present : nullptr;
+  call.kv_starts = p.varlen && !p.paged() ? present : nullptr;
+  call.page_table = p.paged() ? present : nullptr;
+  call.page_count = p.paged() ? most_pages : 0;
+  return call;
+}
+
+bool is_planned_size(const semantics::Call& planned, const semantics::Call& call) {
+  return call.batch == planned.batch && call.q_len == planned.q_len &&
+         call.kv_len == planned.kv_len && call.total_q == planned.total_q &&
+         call.total_kv == planned.total_kv;
+}
+
+template <TileConfig tiles>
+std::unique_ptr<const Prepared> prepare_tiles(const Task& task) {
+  const Parameters planned =
+      parameters_for<tiles>(task.problem, task.device, planned_call_of(task.problem));
+  return prepared([task, planned](const semantics::Call& call, const Launch& where_to) {
+    const Problem& p = task.problem;
+    if (call.q_len == 0) return;
+    Parameters parameters = planned;
+    if (is_planned_size(planned.call, call))
+      move_maps(parameters, call);
+    else
+      parameters = parameters_for<tiles>(gpu::problem_of_run(p, call), task.device, call);
+    parameters.bias_loaded =
+        planned.bias_loaded && reinterpret_cast<std::uintptr_t>(call.bias) % 16 == 0;
+    if (parameters.bias_loaded) parameters.biases = map_of_bias(call, p.dtype);
+    const gpu::Where where = gpu::where(task, where_to);
+    const UseDevice current(where.device);
     if (counts(p)) {
-      const UseDevice current(where.device);
-      counter = reinterpret_cast<int*>(launch_arguments.workspace.data());
-      require(cudaMemsetAsync(counter, 0, sizeof(int), static_cast<cudaStream_t>(where.stream)),
+      parameters.counter = reinterpret_cast<int*>(where_to.workspace.data());
+      require(cudaMemsetAsync(parameters.counter, 0, sizeof(int),
+                              static_cast<cudaStream_t>(where.stream)),
               "clear a counter");
     }
-    const bool bias_loaded = bias_can_be_loaded(p, schedule.packed.value) &&
-                             reinterpret_cast<std::uintptr_t>(call.bias) % 16 == 0;
-    const bool output_copied = output_can_be_copied(p);
-    const Parameters parameters = {
-        .call = call,
-        .schedule = schedule,
-        .scale = call.scale * gpu::log2_e,
-        .share_of_cap = p.softcap > 0 ? p.scale / p.softcap : 0,
-        .only_capped = is_only_capped(p),
-        .counter = counter,
-        .dtype = p.dtype,
-        .bias_loaded = bias_loaded,
-        .page_size = gpu::divisor(std::max<Index>(p.page_size, 1)),
-        .box_keys = box_keys,
-        .output_copied = output_copied,
-        .queries = map_of_rows(call, p.dtype, schedule, call.q, call.qk_dim, call.q_stride),
-        .keys = map_of_keys(call, p.dtype, call.k, call.qk_dim, call.k_stride, box_keys),
-        .values = map_of_keys(call, p.dtype, call.v, call.v_dim, call.v_stride, box_keys),
-        .biases = map_of_bias(call, p.dtype, bias_loaded),
-        .output = output_copied
-                      ? map_of_rows(call, p.dtype, schedule, call.out, call.v_dim, call.out_stride)
-                      : CUtensorMap{},
-    };
-    const int blocks = std::min(schedule.works, task.device.multiprocessors);
-    launch<tiles>(parameters, blocks, where);
+    launch<tiles>(parameters, std::min(parameters.schedule.works, task.device.multiprocessors),
+                  where);
   });
+}
+
+std::unique_ptr<const Prepared> prepare(const Task& task) {
+  return with_tiles(task.problem, [&]<TileConfig tiles>() { return prepare_tiles<tiles>(task); });
 }
 
 }  // namespace
@@ -343,7 +399,7 @@ const Kernel cuda_flash_wgmma = {
     .configs = one_empty_config,
     .estimate = cuda::flash_wgmma::estimate,
     .workspace = cuda::flash_wgmma::workspace,
-    .run = cuda::flash_wgmma::run,
+    .prepare = cuda::flash_wgmma::prepare,
 };
 
 }  // namespace rapt

@@ -2,23 +2,21 @@
 
 #include <algorithm>
 
+#include "src/core/text.hpp"
 #include "src/cuda/check.hpp"
 
 namespace rapt::cuda {
 namespace {
 
 // From the driver that is loaded, so that nothing links to it.
-decltype(&cuTensorMapEncodeTiled) encoder() {
-  static const auto function = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result = {};
-    require(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000,
-                                             cudaEnableDefault, &result),
-            "find cuTensorMapEncodeTiled");
-    if (result != cudaDriverEntryPointSuccess) require(cudaErrorNotSupported, "make tensor maps");
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
-  }();
-  return function;
+template <class Function>
+Function* driver_function(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = {};
+  require(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result),
+          text("find ", name));
+  if (result != cudaDriverEntryPointSuccess) require(cudaErrorNotSupported, "make tensor maps");
+  return reinterpret_cast<Function*>(found);
 }
 
 }  // namespace
@@ -38,15 +36,24 @@ CUtensorMap tensor_map(const MappedTensor<axes>& tensor) {
         size[i] > 1 ? static_cast<cuuint64_t>(tensor.stride[i - 1]) * element_bytes : unused_stride;
   }
   CUtensorMap map;
+  static auto* const encode =
+      driver_function<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   const CUresult result =
-      encoder()(&map,
-                tensor.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                           : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-                axes, const_cast<void*>(tensor.data), size.data(), stride.data(), box.data(),
-                step.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      encode(&map,
+             tensor.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                        : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+             axes, const_cast<void*>(tensor.data), size.data(), stride.data(), box.data(),
+             step.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) require(cudaErrorInvalidValue, "make a tensor map");
   return map;
+}
+
+void move_map(CUtensorMap& map, const void* data) {
+  static auto* const replace =
+      driver_function<decltype(cuTensorMapReplaceAddress)>("cuTensorMapReplaceAddress");
+  if (replace(&map, const_cast<void*>(data)) != CUDA_SUCCESS)
+    require(cudaErrorInvalidValue, "move a tensor map");
 }
 
 template CUtensorMap tensor_map<4>(const MappedTensor<4>&);

@@ -23,4 +23,7 @@ struct MappedTensor {
 template <int axes>
 CUtensorMap tensor_map(const MappedTensor<axes>& tensor);
 
+// The map of a tensor that lies elsewhere and is the same otherwise.
+void move_map(CUtensorMap& map, const void* data);
+
 }  // namespace rapt::cuda

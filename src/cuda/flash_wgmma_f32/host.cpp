@@ -108,13 +108,16 @@ Estimate estimate(const Task& task) {
 
 std::size_t workspace(const Task&) { return 0; }
 
-void run(const Task& task, const Arguments& arguments, const Launch& launch_arguments) {
+std::unique_ptr<const Prepared> prepare(const Task& task) {
+  std::unique_ptr<const Prepared> result;
   with_tiles(task.problem, [&]<TileConfig tiles>() {
-    const Parameters parameters =
-        gpu::split_kv_parameters(task.problem, arguments, launch_arguments,
-                                 {.rows = tiles.rows(), .splits = 1, .chunk_step = tiles.keys});
-    launch<tiles>(parameters, gpu::where(task, launch_arguments));
+    const gpu::PlannedSplits planned(
+        task.problem, {.rows = tiles.rows(), .splits = 1, .chunk_step = tiles.keys}, 0);
+    result = prepared([task, planned](const semantics::Call& call, const Launch& where_to) {
+      launch<tiles>(planned.parameters(call, where_to, planned.splits), gpu::where(task, where_to));
+    });
   });
+  return result;
 }
 
 }  // namespace
@@ -129,7 +132,7 @@ const Kernel cuda_flash_wgmma_f32 = {
     .configs = one_empty_config,
     .estimate = cuda::flash_wgmma_f32::estimate,
     .workspace = cuda::flash_wgmma_f32::workspace,
-    .run = cuda::flash_wgmma_f32::run,
+    .prepare = cuda::flash_wgmma_f32::prepare,
 };
 
 }  // namespace rapt
