@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "cli/arrays/output_file.hpp"
 #include "cli/program.hpp"
 #include "cli/progress.hpp"
 #include "src/verify/conformance.hpp"
@@ -17,6 +18,7 @@ struct VerifyOptions {
   std::vector<std::string> problems;
   std::int64_t cases = 100;
   std::uint64_t seed = 1;
+  std::string bits;  // a file
 };
 
 struct Count {
@@ -26,8 +28,10 @@ struct Count {
 
 class Verification {
  public:
-  explicit Verification(const SharedOptions& options)
+  // `bits`: the file that hashes of results go to; empty: none.
+  Verification(const SharedOptions& options, const std::string& bits)
       : device_(options.device()), config_(options.config()) {
+    if (!bits.empty()) bits_ = std::make_unique<OutputFile>(bits);
     for (const KernelInfo& kernel : kernels()) {
       const bool wanted = options.kernel.empty() || kernel.name == options.kernel;
       if (wanted && kernel.backend == device_.backend) counts_[std::string(kernel.name)] = {};
@@ -46,6 +50,7 @@ class Verification {
       count.passed += outcome.verdict == verify::Verdict::passed;
       count.refused += outcome.verdict == verify::Verdict::refused;
       if (outcome.bound > 0) count.worst = std::max(count.worst, outcome.error / outcome.bound);
+      if (bits_) write_bits(problem, seed, kernel, outcome);
       if (outcome.verdict != verify::Verdict::failed) continue;
       ++count.failed;
       progress.hide();
@@ -56,6 +61,11 @@ class Verification {
   }
 
   Backend backend() const { return device_.backend; }
+
+  // The file of hashes is there whole, or not at all.
+  void commit() {
+    if (bits_) bits_->commit();
+  }
 
   // True if nothing failed.
   bool report(bool with_features) const {
@@ -78,14 +88,24 @@ class Verification {
   }
 
  private:
+  void write_bits(const Problem& problem, std::uint64_t seed, const std::string& kernel,
+                  const verify::Outcome& outcome) {
+    for (const auto& [config, hash] : outcome.bits) {
+      const std::string line = fmt::format("{} | {} | {} | {} | {:016x}\n", problem.to_string(),
+                                           seed, kernel, config.to_string(), hash);
+      bits_->write(line);
+    }
+  }
+
   Device device_;
+  std::unique_ptr<OutputFile> bits_;
   Config config_;  // empty: all that a kernel offers
   std::map<std::string, Count> counts_;
   std::map<std::string, std::int64_t> features_;
 };
 
 int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
-  Verification verification(shared);
+  Verification verification(shared, options.bits);
   if (options.problems.empty()) {
     Progress progress(options.cases);
     for (std::int64_t i = 0; i < options.cases; ++i) {
@@ -95,6 +115,7 @@ int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
       verification.run(problem, seed, progress);
     }
     progress.hide();
+    verification.commit();
     return verification.report(true) ? success : failed_check;
   }
   Progress progress(static_cast<std::int64_t>(options.problems.size()));
@@ -103,6 +124,7 @@ int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
     verification.run(Problem::parse(options.problems[i]), options.seed, progress);
   }
   progress.hide();
+  verification.commit();
   return verification.report(false) ? success : failed_check;
 }
 
@@ -122,6 +144,10 @@ void add_verify(CLI::App& app, Session& session) {
       ->capture_default_str();
   command.add_option("--seed", options->seed, "seed of the first case; each next one adds 1")
       ->capture_default_str();
+  command
+      .add_option("--bits", options->bits,
+                  "also write a hash of every result's bits: builds that agree write the same file")
+      ->type_name("FILE");
 }
 
 }  // namespace rapt::cli

@@ -47,13 +47,23 @@ bool left_unwritten(const std::vector<std::byte>& memory, const Places& places,
   return false;
 }
 
+// FNV-1a.
+std::uint64_t hash_of(const std::vector<std::byte>& out, const std::vector<std::byte>& lse) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const std::vector<std::byte>* memory : {&out, &lse}) {
+    for (const std::byte byte : *memory)
+      hash = (hash ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3u;
+  }
+  return hash;
+}
+
 }  // namespace
 
 // Guards and padding between rows belong to nobody; so do packed rows outside every sequence.
 std::string misplaced_write(const Data& data, const std::vector<std::byte>& out,
                             const std::vector<std::byte>& lse) {
   const semantics::Call call = make_call(data.problem(), data.on_host());
-  const auto element = static_cast<std::size_t>(size_in_bytes(data.problem().dtype));
+  const auto element = static_cast<std::size_t>(size_in_bytes(data.problem().out_dtype));
   Places out_rows, lse_places;
   for (Index b = 0; b < call.batch; ++b) {
     const semantics::Sequence sequence = semantics::sequence(call, b);
@@ -127,14 +137,17 @@ std::string Case::differs_alone(const PlanOptions& options, const Result& whole)
 Outcome Case::run(std::string_view kernel, const Config* config) {
   const Kernel& registered = find_kernel(kernel);
   const Support support = registered.supports(problem_, device_);
-  if (!support) return {Verdict::refused, support.refusal, {}, 0, 0};
+  if (!support) return {Verdict::refused, support.refusal, {}, 0, 0, {}};
   if (config) return run_config(kernel, *config);
   Outcome worst;
+  std::vector<std::pair<Config, std::uint64_t>> bits;
   for (const Config& candidate : registered.configs(problem_, device_)) {
     Outcome outcome = run_config(kernel, candidate);
     if (outcome.verdict == Verdict::failed) return outcome;
+    bits.insert(bits.end(), outcome.bits.begin(), outcome.bits.end());
     if (outcome.error >= worst.error) worst = outcome;
   }
+  worst.bits = std::move(bits);
   return worst;
 }
 
@@ -149,6 +162,7 @@ Outcome Case::run_config(std::string_view kernel, const Config& config) {
     const Result result = run_once(Plan(problem_, device_, options), data_.on_device());
     const std::string input = data_.changed_input();
     require(input.empty() ? "" : fmt::format("it changed its input {}", input));
+    outcome.bits = {{config, hash_of(result.out, result.lse)}};
     const Comparison comparison = reference_.compare(result.out, result.lse);
     outcome.error = comparison.error;
     outcome.bound = comparison.bound;

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "rapt/rapt.hpp"
 #include "src/verify/data.hpp"
@@ -24,6 +26,7 @@ struct Outcome {
   std::string sentence;  // the refusal, or what is wrong
   Config config;         // the one that failed, or the last
   double error = 0, bound = 0;
+  std::vector<std::pair<Config, std::uint64_t>> bits;  // of every config: a hash of its results
 };
 
 // What is wrong with where a kernel wrote, or nothing. `out` and `lse` are the whole memories,
