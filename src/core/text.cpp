@@ -1,6 +1,7 @@
 #include "src/core/text.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <span>
 
 namespace rapt {
