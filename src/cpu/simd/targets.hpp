@@ -6,14 +6,13 @@
 // one at run time. RAPT_SIMD=scalar|avx2|avx512|neon|sve forces a lesser one, for tests.
 #pragma once
 
-// The levels between these bring nothing to f32 arithmetic, and each costs a compilation. Without
-// AVX2 the scalar code is what there is; builds that test something else than arithmetic compile no
-// more than that.
+// No others: the levels between these bring nothing to f32 arithmetic, and each costs a compilation
+// (newer Highways have more of them). Without AVX2 the scalar code is what there is; builds that
+// test something else than arithmetic compile no more than that.
 #if defined(RAPT_SCALAR_ONLY)
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX2 | HWY_AVX3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#define HWY_DISABLED_TARGETS (~(HWY_EMU128 | HWY_SCALAR))
 #else
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#define HWY_DISABLED_TARGETS (~(HWY_AVX2 | HWY_AVX3 | HWY_NEON | HWY_SVE | HWY_EMU128 | HWY_SCALAR))
 #endif
 // Scalar code beside NEON, so that the fallback is tested on every chip.
 #define HWY_COMPILE_ALL_ATTAINABLE
