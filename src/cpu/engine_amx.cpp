@@ -9,9 +9,9 @@
 #include "src/cpu/amx.hpp"
 #include "src/cpu/engine_amx-inl.hpp"
 
+#if HWY_TARGET == HWY_AVX3
 HWY_BEFORE_NAMESPACE();
 namespace rapt::HWY_NAMESPACE {
-#if HWY_TARGET == HWY_AVX3
 namespace {
 
 struct RoundingTiles : AmxTiles {
@@ -26,9 +26,10 @@ struct RoundingTiles : AmxTiles {
 }  // namespace
 
 const Engine& tile_engine() { return TileEngine<RoundingTiles>::engine(); }
-#endif
+
 }  // namespace rapt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif
 
 #if HWY_ONCE
 namespace rapt {
