@@ -110,7 +110,7 @@ typedef struct rapt_options {
 
 /* Threads lent by the caller. parallel_for calls body(body_context, index) once for each index from
  * 0 to count - 1, on any threads in any order, and returns when all are done. `context` is handed
- * to it unchanged, and must live as long as the plan. */
+ * to it unchanged, and must live as long as the plan or the call. */
 typedef struct rapt_executor {
   size_t struct_size;
   void* context;
@@ -139,6 +139,12 @@ typedef struct rapt_partial {
   rapt_tensor out, lse;
 } rapt_partial;
 
+typedef struct rapt_merge_options {
+  size_t struct_size;
+  void* stream;                  /* GPU: the stream; null is the default one */
+  const rapt_executor* executor; /* CPU only; null: rapt's own threads */
+} rapt_merge_options;
+
 typedef struct rapt_plan rapt_plan;
 typedef struct rapt_buffer rapt_buffer;
 
@@ -153,6 +159,7 @@ RAPT_C_API int32_t rapt_options_init(rapt_options* options, size_t struct_size);
 RAPT_C_API int32_t rapt_executor_init(rapt_executor* executor, size_t struct_size);
 RAPT_C_API int32_t rapt_plan_options_init(rapt_plan_options* options, size_t struct_size);
 RAPT_C_API int32_t rapt_launch_init(rapt_launch* launch, size_t struct_size);
+RAPT_C_API int32_t rapt_merge_options_init(rapt_merge_options* options, size_t struct_size);
 
 /* A row-major tensor of `axes` (at most 4) axes. Inputs may be const. */
 RAPT_C_API int32_t rapt_tensor_dense(rapt_tensor* tensor, const void* data, int32_t dtype,
@@ -200,9 +207,12 @@ RAPT_C_API int32_t rapt_explain(const char* problem, const char* device, char* b
 RAPT_C_API int32_t rapt_check(const rapt_arguments* arguments, const rapt_options* options,
                               const char* device);
 
-/* Combines two disjoint sets of keys exactly. `result` may be `first` or `second`. */
+/* Combines two disjoint sets of keys exactly; each out may be f32, f16 or bf16. `result` may be
+ * `first` or `second`. On the CPU it returns when the result is there, on a GPU when the work is in
+ * the stream. */
 RAPT_C_API int32_t rapt_merge(const rapt_partial* first, const rapt_partial* second,
-                              const rapt_partial* result, const char* device);
+                              const rapt_partial* result, const char* device,
+                              const rapt_merge_options* options);
 
 /* Memory on a device, for those who have no allocator; on the CPU aligned to 64 bytes. */
 RAPT_C_API int32_t rapt_buffer_create(const char* device, size_t bytes, rapt_buffer** buffer);

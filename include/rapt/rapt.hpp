@@ -319,10 +319,15 @@ RAPT_API void attention(const Arguments& arguments, const Options& options = {},
 struct Partial {
   Tensor out, lse;
 };
-// Combines two disjoint sets of keys exactly. `result` may be `first` or `second`. A sink belongs
-// to one side only.
+struct MergeOptions {
+  void* stream = nullptr;        // GPU: the stream; null is the default one
+  Executor* executor = nullptr;  // CPU: null uses rapt's own threads
+};
+// Combines two disjoint sets of keys exactly; a sink belongs to one side only. Each `out` may be
+// f32, f16 or bf16. `result` may be `first` or `second`. Allocates nothing. On the CPU it returns
+// when the result is there; on a GPU when the work is in the stream.
 RAPT_API void merge(const Partial& first, const Partial& second, const Partial& result,
-                    const Device& device = Device::cpu());
+                    const Device& device = Device::cpu(), const MergeOptions& options = {});
 
 // Reads starts, lengths and page table (from the device where needed) and throws Error with the
 // first fault.

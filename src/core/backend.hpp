@@ -1,5 +1,5 @@
-// A backend, as the composition root knows it: its chips and their memory. Its kernels are listed
-// in the registry.
+// A backend, as the composition root knows it: its chips, their memory, and how they merge.
+// Its kernels are listed in the registry.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +21,9 @@ struct BackendOperations {
   void (*copy_to_device)(const Device&, void* target, const void* source, std::size_t bytes);
   void (*copy_to_host)(const Device&, void* target, const void* source, std::size_t bytes);
   void (*wait)(const Device&, void* stream);  // until everything in the stream is done
+  // rapt::merge() with partials that fit together and have elements. Allocates nothing.
+  void (*merge)(const Device&, const Partial& first, const Partial& second, const Partial& result,
+                const MergeOptions&);
 
   // What only GPUs have; null elsewhere.
   std::string (*absence)() = nullptr;  // why there are no devices, in the driver's words

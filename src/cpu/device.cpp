@@ -12,6 +12,7 @@
 #include "src/core/environment.hpp"
 #include "src/core/fault.hpp"
 #include "src/core/text.hpp"
+#include "src/cpu/merge.hpp"
 #include "src/cpu/simd/targets.hpp"
 #include "src/cpu/thread_pool.hpp"
 
@@ -151,6 +152,7 @@ const BackendOperations cpu_backend = {
     .copy_to_device = copy,
     .copy_to_host = copy,
     .wait = wait,
+    .merge = merge_on_cpu,
 };
 
 }  // namespace rapt

@@ -7,8 +7,16 @@
 #include "src/cuda/clock.hpp"
 #include "src/cuda/limits.hpp"
 #include "src/cuda/ranges.hpp"
+#include "src/portable/merge.hpp"
 
 namespace rapt {
+
+namespace cuda {
+struct Launcher;  // launcher.cuh, for nvcc alone
+}
+
+extern template void gpu::launch_merge<cuda::Launcher>(const gpu::MergeParameters&, gpu::Where);
+
 namespace {
 
 using cuda::require;
@@ -142,6 +150,7 @@ const BackendOperations cuda_backend = {
     .copy_to_device = copy_to_device,
     .copy_to_host = copy_to_host,
     .wait = wait,
+    .merge = gpu::merge_by<gpu::launch_merge<cuda::Launcher>>,
     .absence = absence,
     .clock = cuda::clock_of,
     .measure = cuda::measure,

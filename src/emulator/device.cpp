@@ -4,8 +4,20 @@
 #include <new>
 
 #include "src/core/text.hpp"
+#include "src/emulator/launcher.hpp"
+#include "src/portable/merge.hpp"
 
 namespace rapt {
+
+namespace gpu {
+
+using emulator::Launcher;
+
+extern template void launch_merge<Launcher<32>>(const MergeParameters&, Where);
+extern template void launch_merge<Launcher<64>>(const MergeParameters&, Where);
+
+}  // namespace gpu
+
 namespace {
 
 // A small GPU. Nothing is as fast as this says, but kernels choose their tiles and splits by it.
@@ -46,6 +58,11 @@ void copy(const Device&, void* target, const void* source, std::size_t bytes) {
 
 void wait(const Device&, void*) {}  // a launch returns when it is done
 
+void launch_merge(const gpu::MergeParameters& parameters, gpu::Where where) {
+  if (where.device == 0) return gpu::launch_merge<emulator::Launcher<32>>(parameters, where);
+  gpu::launch_merge<emulator::Launcher<64>>(parameters, where);
+}
+
 }  // namespace
 
 const BackendOperations emu_backend = {
@@ -56,6 +73,7 @@ const BackendOperations emu_backend = {
     .copy_to_device = copy,
     .copy_to_host = copy,
     .wait = wait,
+    .merge = gpu::merge_by<launch_merge>,
 };
 
 }  // namespace rapt

@@ -7,8 +7,16 @@
 #include "src/hip/clock.hpp"
 #include "src/hip/limits.hpp"
 #include "src/hip/ranges.hpp"
+#include "src/portable/merge.hpp"
 
 namespace rapt {
+
+namespace hip {
+struct Launcher;  // launcher.hpp, for the HIP compiler alone
+}
+
+extern template void gpu::launch_merge<hip::Launcher>(const gpu::MergeParameters&, gpu::Where);
+
 namespace {
 
 using hip::require;
@@ -132,6 +140,7 @@ const BackendOperations hip_backend = {
     .copy_to_device = copy_to_device,
     .copy_to_host = copy_to_host,
     .wait = wait,
+    .merge = gpu::merge_by<gpu::launch_merge<hip::Launcher>>,
     .absence = absence,
     .clock = hip::clock_of,
     .measure = hip::measure,

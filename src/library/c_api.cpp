@@ -1,6 +1,7 @@
 // The functions of rapt.h: each turns its arguments into the C++ types, calls the C++ API, and
 // turns what comes back, exceptions included, into C.
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "rapt/rapt.h"
@@ -187,10 +188,15 @@ std::int32_t rapt_check(const rapt_arguments* arguments, const rapt_options* opt
 }
 
 std::int32_t rapt_merge(const rapt_partial* first, const rapt_partial* second,
-                        const rapt_partial* result, const char* device) {
+                        const rapt_partial* result, const char* device,
+                        const rapt_merge_options* given) {
   return guarded([&] {
+    const rapt_merge_options options = merge_options_from(given);
+    std::optional<CallbackExecutor> executor;
+    if (options.executor) executor.emplace(executor_from(options.executor));
     rapt::merge(partial_from(first, "first"), partial_from(second, "second"),
-                partial_from(result, "result"), device_from(device));
+                partial_from(result, "result"), device_from(device),
+                {.stream = options.stream, .executor = executor ? &*executor : nullptr});
   });
 }
 

@@ -146,6 +146,11 @@ rapt_plan_options plan_options_from(const rapt_plan_options* given) {
   return read_struct(given, sizeof given->struct_size, "plan_options");
 }
 
+rapt_merge_options merge_options_from(const rapt_merge_options* given) {
+  if (given == nullptr) return {};
+  return read_struct(given, sizeof given->struct_size, "merge_options");
+}
+
 rapt_executor executor_from(const rapt_executor* given) {
   const auto executor = read_struct(given, sizeof *given, "executor");
   if (executor.parallel_for == nullptr) fault("executor.parallel_for is null; it is needed");
@@ -175,4 +180,8 @@ std::int32_t rapt_plan_options_init(rapt_plan_options* options, std::size_t stru
 
 std::int32_t rapt_launch_init(rapt_launch* launch, std::size_t struct_size) {
   return rapt::c::init(launch, struct_size, "launch");
+}
+
+std::int32_t rapt_merge_options_init(rapt_merge_options* options, std::size_t struct_size) {
+  return rapt::c::init(options, struct_size, "merge_options");
 }

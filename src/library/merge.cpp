@@ -1,13 +1,11 @@
-// merge(): two attentions over disjoint sets of keys become one, weighted by their lse.
+// merge(): two attentions over disjoint sets of keys become one. Here the partials are checked,
+// without allocating where nothing is wrong; the device's backend computes.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
-#include "src/core/call.hpp"
 #include "src/core/layout.hpp"
-#include "src/core/parallel.hpp"
 #include "src/core/text.hpp"
-#include "src/cpu/thread_pool.hpp"
+#include "src/library/placement.hpp"
+#include "src/library/registry.hpp"
 
 namespace rapt {
 namespace {
@@ -17,7 +15,13 @@ template <class... Parts>
   throw Error(ErrorCode::invalid_argument, text("merge: ", parts...));
 }
 
-void check_tensor(std::string_view name, const Tensor& tensor, const Shape& shape) {
+struct Named {
+  std::string_view name;
+  const Tensor& tensor;
+};
+
+void check_tensor(const Named& named, const Shape& shape) {
+  const auto& [name, tensor] = named;
   if (tensor.size != shape) {
     fault(name, " has sizes ", tensor.size[0], " × ", tensor.size[1], " × ", tensor.size[2], " × ",
           tensor.size[3], "; ", shape[0], " × ", shape[1], " × ", shape[2], " × ", shape[3],
@@ -41,93 +45,48 @@ void check_tensor(std::string_view name, const Tensor& tensor, const Shape& shap
   }
 }
 
-void check_no_overlap(std::string_view name, const Tensor& tensor) {
-  if (overlaps_itself(tensor.size, {tensor.stride[0], tensor.stride[1], tensor.stride[2]}))
-    fault(name, " overlaps itself; no two results may share memory");
+void check_out(const Named& out, const Shape& shape) {
+  const DType dtype = out.tensor.dtype;
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
+    fault(out.name, " is ", name(dtype), "; it must be f32, f16 or bf16");
+  check_tensor(out, shape);
 }
 
-void check_partial(std::string_view name, const Partial& partial, const Shape& out) {
-  const DType dtype = partial.out.dtype;
-  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) {
-    fault(name, ".out is ", rapt::name(dtype), "; it must be f32, f16 or bf16");
-  }
-  if (partial.lse.dtype != DType::f32)
-    fault(name, ".lse is ", rapt::name(partial.lse.dtype), "; it must be f32");
-  check_tensor(text(name, ".out"), partial.out, out);
-  check_tensor(text(name, ".lse"), partial.lse, {out[0], out[2], out[1], 1});
+void check_lse(const Named& lse, const Shape& out_shape) {
+  if (lse.tensor.dtype != DType::f32)
+    fault(lse.name, " is ", name(lse.tensor.dtype), "; it must be f32");
+  check_tensor(lse, {out_shape[0], out_shape[2], out_shape[1], 1});
 }
 
-struct Position {
-  std::int64_t batch, seq, head;
-};
-
-float& lse_at(const Partial& partial, const Position& at) {
-  const auto& stride = partial.lse.stride;
-  return static_cast<float*>(
-      partial.lse.data)[at.batch * stride[0] + at.head * stride[1] + at.seq * stride[2]];
-}
-
-std::int64_t out_row(const Partial& partial, const Position& at) {
-  const auto& stride = partial.out.stride;
-  return at.batch * stride[0] + at.seq * stride[1] + at.head * stride[2];
-}
-
-float load(const Tensor& tensor, std::int64_t index) {
-  return with_element_type(tensor.dtype, [&](auto type) {
-    return to_float(static_cast<const decltype(type)*>(tensor.data)[index]);
-  });
-}
-
-void store(const Tensor& tensor, std::int64_t index, float value) {
-  with_element_type(tensor.dtype, [&](auto type) {
-    static_cast<decltype(type)*>(tensor.data)[index] = from_float<decltype(type)>(value);
-  });
-}
-
-void merge_row(const Partial& first, const Partial& second, const Partial& result,
-               const Position& at) {
-  constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
-  const float a = lse_at(first, at), b = lse_at(second, at);
-  const float largest = std::max(a, b);
-  // An empty side weighs nothing, and its out is not looked at.
-  const double weight_a = a == minus_infinity ? 0 : std::exp(double(a) - largest);
-  const double weight_b = b == minus_infinity ? 0 : std::exp(double(b) - largest);
-  const double sum = weight_a + weight_b;
-  const std::int64_t row_a = out_row(first, at), row_b = out_row(second, at),
-                     row = out_row(result, at);
-  for (std::int64_t d = 0; d < result.out.size[3]; ++d) {
-    double value = 0;
-    if (weight_a != 0) value += weight_a / sum * load(first.out, row_a + d);
-    if (weight_b != 0) value += weight_b / sum * load(second.out, row_b + d);
-    store(result.out, row + d, static_cast<float>(value));
-  }
-  lse_at(result, at) = sum == 0 ? minus_infinity : static_cast<float>(largest + std::log(sum));
+void check_no_overlap(const Named& named) {
+  const auto& stride = named.tensor.stride;
+  if (overlaps_itself(named.tensor.size, {stride[0], stride[1], stride[2]}))
+    fault(named.name, " overlaps itself; no two results may share memory");
 }
 
 }  // namespace
 
-void merge(const Partial& first, const Partial& second, const Partial& result,
-           const Device& device) {
-  if (device.backend != Backend::cpu) {
-    throw Error(ErrorCode::unsupported,
-                text("merge runs on the CPU; copy the partial results from ", device.to_string(),
-                     " first"));
-  }
+void merge(const Partial& first, const Partial& second, const Partial& result, const Device& device,
+           const MergeOptions& options) {
+  const BackendOperations& backend = find_backend(device.backend);
+  const Named outs[] = {
+      {"first.out", first.out}, {"second.out", second.out}, {"result.out", result.out}};
+  const Named sums[] = {
+      {"first.lse", first.lse}, {"second.lse", second.lse}, {"result.lse", result.lse}};
   const Shape shape = first.out.size;
   if (std::ranges::any_of(shape, [](std::int64_t size) { return size < 0; }))
     fault("first.out has a negative size");
-  check_partial("first", first, shape);
-  check_partial("second", second, shape);
-  check_partial("result", result, shape);
-  check_no_overlap("result.out", result.out);
-  check_no_overlap("result.lse", result.lse);
+  for (const Named& out : outs) check_out(out, shape);
+  for (const Named& lse : sums) check_lse(lse, shape);
+  check_no_overlap(outs[2]);
+  check_no_overlap(sums[2]);
   if (is_empty(shape)) return;
-  Executor& executor = shared_thread_pool(device.threads);
-  const auto [batch, seq, heads, dim] = shape;
-  parallel_for(executor, batch * seq, [&, seq = seq, heads = heads](std::int64_t row) {
-    for (std::int64_t head = 0; head < heads; ++head)
-      merge_row(first, second, result, {row / seq, row % seq, head});
-  });
+  // While a graph is captured, the device cannot be asked.
+  if (!backend.captures || !backend.captures(device, options.stream)) {
+    for (const Named& out : outs) check_placement(backend, device, out.name, out.tensor);
+    for (const Named& lse : sums) check_placement(backend, device, lse.name, lse.tensor);
+  }
+  backend.merge(device, first, second, result, options);
 }
 
 }  // namespace rapt

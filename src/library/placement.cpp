@@ -6,19 +6,27 @@
 
 namespace rapt {
 
+namespace {
+
+void check_address(const BackendOperations& backend, const Device& device, std::string_view name,
+                   const void* memory) {
+  if (!backend.reaches || backend.reaches(device, memory)) return;
+  fault(name, " lies in memory that ", device.to_string(),
+        " does not reach; copy it to the device first, e.g. into a rapt::Buffer");
+}
+
+}  // namespace
+
+void check_placement(const BackendOperations& backend, const Device& device, std::string_view name,
+                     const Tensor& tensor) {
+  if (tensor.data && !is_empty(tensor.size)) check_address(backend, device, name, tensor.data);
+}
+
 void check_placement(const BackendOperations& backend, const Device& device,
                      const Arguments& arguments, std::span<const std::byte> workspace) {
-  if (!backend.reaches) return;
-  const auto check = [&](std::string_view name, const void* memory) {
-    if (backend.reaches(device, memory)) return;
-    fault(name, " lies in memory that ", device.to_string(),
-          " does not reach; copy it to the device first, e.g. into a rapt::Buffer");
-  };
-  for (const TensorRule& rule : tensor_rules()) {
-    const Tensor& tensor = arguments.*rule.member;
-    if (tensor.data && !is_empty(tensor.size)) check(rule.name, tensor.data);
-  }
-  if (!workspace.empty()) check("the workspace", workspace.data());
+  for (const TensorRule& rule : tensor_rules())
+    check_placement(backend, device, rule.name, arguments.*rule.member);
+  if (!workspace.empty()) check_address(backend, device, "the workspace", workspace.data());
 }
 
 }  // namespace rapt

@@ -4,13 +4,18 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 
 #include "src/core/backend.hpp"
 
 namespace rapt {
 
-// Throws Error with the first tensor that the device cannot reach. Looks at addresses only, and
-// takes one that is null: match() knows which may be.
+// Throws Error if the device cannot reach a tensor. Looks at addresses only, and takes one that is
+// null: whoever checks tensors otherwise knows which may be.
+void check_placement(const BackendOperations& backend, const Device& device, std::string_view name,
+                     const Tensor& tensor);
+
+// The same for all tensors, and the workspace.
 void check_placement(const BackendOperations& backend, const Device& device,
                      const Arguments& arguments, std::span<const std::byte> workspace = {});
 

@@ -132,14 +132,25 @@ static const char* merging(void) {
   float second_lse = 0.5f;
   const int64_t one_row[4] = {1, 1, 1, 4}, one_sum[3] = {1, 1, 1};
   rapt_partial first, second;
+  rapt_executor executor;
+  rapt_merge_options options;
+  int calls = 0;
   EXPECT(rapt_tensor_dense(&first.out, first_out, RAPT_DTYPE_F32, 4, one_row) == RAPT_OK);
   EXPECT(rapt_tensor_dense(&first.lse, &first_lse, RAPT_DTYPE_F32, 3, one_sum) == RAPT_OK);
   EXPECT(rapt_tensor_dense(&second.out, second_out, RAPT_DTYPE_F32, 4, one_row) == RAPT_OK);
   EXPECT(rapt_tensor_dense(&second.lse, &second_lse, RAPT_DTYPE_F32, 3, one_sum) == RAPT_OK);
-  EXPECT(rapt_merge(&first, &second, &first, "cpu") == RAPT_OK);
+  EXPECT(rapt_merge(&first, &second, &first, "cpu", NULL) == RAPT_OK);
   EXPECT(close_to(first_out[3], 2) && close_to(first_lse, 0.5f + logf(2)));
+  EXPECT(rapt_executor_init(&executor, sizeof executor) == RAPT_OK);
+  EXPECT(rapt_merge_options_init(&options, sizeof options) == RAPT_OK);
+  executor.context = &calls;
+  executor.concurrency = 1;
+  executor.parallel_for = one_after_another;
+  options.executor = &executor;
+  EXPECT(rapt_merge(&first, &second, &second, NULL, &options) == RAPT_OK && calls == 1);
+  EXPECT(close_to(second_lse, 0.5f + logf(3)));
   first_lse = second_lse = -infinity;
-  EXPECT(rapt_merge(&first, &second, &first, NULL) == RAPT_OK);
+  EXPECT(rapt_merge(&first, &second, &first, NULL, NULL) == RAPT_OK);
   EXPECT(first_out[0] == 0 && first_lse == -infinity);
   return NULL;
 }

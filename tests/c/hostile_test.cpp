@@ -63,9 +63,12 @@ TEST(CApiHostile, null_pointers_are_named) {
   EXPECT_TRUE(
       fails(rapt_explain(nullptr, nullptr, nullptr, 0, nullptr), invalid, "problem is null"));
   EXPECT_TRUE(fails(rapt_check(nullptr, nullptr, nullptr), invalid, "arguments is null"));
-  EXPECT_TRUE(fails(rapt_merge(nullptr, &partial, &partial, nullptr), invalid, "first is null"));
-  EXPECT_TRUE(fails(rapt_merge(&partial, nullptr, &partial, nullptr), invalid, "second is null"));
-  EXPECT_TRUE(fails(rapt_merge(&partial, &partial, nullptr, nullptr), invalid, "result is null"));
+  EXPECT_TRUE(
+      fails(rapt_merge(nullptr, &partial, &partial, nullptr, nullptr), invalid, "first is null"));
+  EXPECT_TRUE(
+      fails(rapt_merge(&partial, nullptr, &partial, nullptr, nullptr), invalid, "second is null"));
+  EXPECT_TRUE(
+      fails(rapt_merge(&partial, &partial, nullptr, nullptr, nullptr), invalid, "result is null"));
   EXPECT_TRUE(fails(rapt_buffer_create(nullptr, 8, nullptr), invalid, "buffer is null"));
   EXPECT_TRUE(fails(rapt_buffer_data(nullptr, nullptr), invalid, "buffer is null"));
   ASSERT_TRUE(succeeds(rapt_buffer_create(nullptr, 8, &buffer)));
@@ -281,27 +284,45 @@ TEST(CApiHostile, bounds_out_of_range_are_refused) {
   EXPECT_TRUE(fails(shifted.run(), invalid, "the offset is -9223372036854775808"));
 }
 
+TEST(CApiHostile, merging_with_wrong_options_is_refused) {
+  Attention attention;
+  std::vector<float> lse(2 * 4 * 3);
+  const rapt_partial partial = {attention.arguments.out, dense(lse.data(), 1, {2, 4, 3})};
+  rapt_merge_options options = {};
+  EXPECT_TRUE(fails(rapt_merge(&partial, &partial, &partial, nullptr, &options), invalid,
+                    "merge_options's struct_size is 0"));
+  EXPECT_TRUE(succeeds(rapt_merge_options_init(&options, sizeof options)));
+  rapt_executor executor = {};
+  options.executor = &executor;
+  EXPECT_TRUE(fails(rapt_merge(&partial, &partial, &partial, nullptr, &options), invalid,
+                    "executor's struct_size is 0"));
+}
+
 TEST(CApiHostile, merging_what_does_not_fit_together_is_refused) {
   Attention attention;
   std::vector<float> lse(2 * 4 * 3);
   const rapt_partial right = {attention.arguments.out, dense(lse.data(), 1, {2, 4, 3})};
-  EXPECT_TRUE(succeeds(rapt_merge(&right, &right, &right, nullptr)));
+  EXPECT_TRUE(succeeds(rapt_merge(&right, &right, &right, nullptr, nullptr)));
   rapt_partial wrong = right;
   wrong.lse = dense(lse.data(), 1, {2, 3, 4});
-  EXPECT_TRUE(fails(rapt_merge(&right, &wrong, &right, nullptr), invalid, "second.lse has sizes"));
+  EXPECT_TRUE(
+      fails(rapt_merge(&right, &wrong, &right, nullptr, nullptr), invalid, "second.lse has sizes"));
   wrong = right;
   wrong.out.size[0] = -2;
-  EXPECT_TRUE(fails(rapt_merge(&wrong, &right, &right, nullptr), invalid, "negative size"));
+  EXPECT_TRUE(
+      fails(rapt_merge(&wrong, &right, &right, nullptr, nullptr), invalid, "negative size"));
   wrong = right;
   wrong.lse.dtype = 99;
-  EXPECT_TRUE(fails(rapt_merge(&right, &right, &wrong, nullptr), invalid, "result.lse's dtype is"));
+  EXPECT_TRUE(fails(rapt_merge(&right, &right, &wrong, nullptr, nullptr), invalid,
+                    "result.lse's dtype is"));
   wrong = right;
   wrong.out.data = nullptr;
-  EXPECT_TRUE(fails(rapt_merge(&right, &right, &wrong, nullptr), invalid, "result.out's data is"));
+  EXPECT_TRUE(
+      fails(rapt_merge(&right, &right, &wrong, nullptr, nullptr), invalid, "result.out's data is"));
   wrong = right;
   wrong.out.stride[1] = 0;
-  EXPECT_TRUE(
-      fails(rapt_merge(&right, &right, &wrong, nullptr), invalid, "result.out overlaps itself"));
+  EXPECT_TRUE(fails(rapt_merge(&right, &right, &wrong, nullptr, nullptr), invalid,
+                    "result.out overlaps itself"));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ def test_every_file_of_kernels_says_what_they_use():
         assert resources.parse(report), f"{source} has no kernels in its report"
 
 
-@pytest.mark.parametrize("pattern", [r"TinyKv<", r"SplitKvPartial<.*, true\}", r"SplitKvCombine<"])
+@pytest.mark.parametrize("pattern", [r"Merge<", r"TinyKv<", r"SplitKvPartial<.*, true\}", r"SplitKvCombine<"])
 def test_kernels_that_only_read_and_write_spill_nothing(pattern):
     found = {k: figures for k, figures in resources.built().items() if re.match(pattern, k.name)}
     assert found

@@ -80,7 +80,7 @@ class Input {
       if (plan != nullptr) run(plan);
       const rapt_partial first = {arguments_.out, arguments_.lse};
       const rapt_partial second = {arguments_.q, arguments_.lse};
-      rapt_merge(&first, &second, &first, nullptr);
+      rapt_merge(&first, &second, &first, nullptr, nullptr);
     }
     rapt_plan_destroy(plan);
   }

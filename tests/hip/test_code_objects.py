@@ -112,10 +112,11 @@ def named(kernels, pattern):
 PLAIN_TINY_KV = r"TinyKv<.*\{\d+, true\}"
 PLAIN_SPLIT_KV = r"SplitKvPartial<.*\{\d+, \d+, true\}"
 FLASH = r"\bFlash<"
+MERGE = r"\bMerge<"
 
 
 def test_every_architecture_has_the_same_kernels(all_kernels):
-    assert len(OBJECTS) == 6
+    assert len(OBJECTS) == 7
     names = {a: [k.name for k in all_kernels if k.architecture == a] for a in ARCHITECTURES}
     assert len(names[ARCHITECTURES[0]]) > 50
     for architecture in ARCHITECTURES:
@@ -133,13 +134,13 @@ def test_every_access_says_which_memory_it_means(all_kernels):
         assert kernel.count(r"flat_") == 0, kernel
 
 
-@pytest.mark.parametrize("pattern", [PLAIN_TINY_KV, PLAIN_SPLIT_KV, FLASH])
+@pytest.mark.parametrize("pattern", [PLAIN_TINY_KV, PLAIN_SPLIT_KV, FLASH, MERGE])
 def test_hot_kernels_read_16_bytes_at_a_time(all_kernels, pattern):
     for kernel in named(all_kernels, pattern):
         assert kernel.count(WIDE_LOAD) > 0 and kernel.count(SPLIT_LOAD) == 0, kernel
 
 
-@pytest.mark.parametrize("pattern", [PLAIN_TINY_KV, PLAIN_SPLIT_KV])
+@pytest.mark.parametrize("pattern", [PLAIN_TINY_KV, PLAIN_SPLIT_KV, MERGE])
 def test_memory_bound_kernels_write_16_bytes_at_a_time(all_kernels, pattern):
     for kernel in named(all_kernels, pattern):
         assert kernel.count(WIDE_STORE) > 0, kernel
@@ -151,7 +152,9 @@ def test_shared_memory_is_accessed_16_bytes_at_a_time(all_kernels, pattern):
         assert kernel.count(WIDE_SHARED_LOAD) > 0 and kernel.count(WIDE_SHARED_STORE) > 0, kernel
 
 
-@pytest.mark.parametrize("pattern", [PLAIN_TINY_KV, PLAIN_SPLIT_KV, FLASH, r"Tiled(Scores|Out)<"])
+@pytest.mark.parametrize(
+    "pattern", [PLAIN_TINY_KV, PLAIN_SPLIT_KV, FLASH, MERGE, r"Tiled(Scores|Out)<"]
+)
 def test_hot_kernels_have_registers_enough(all_kernels, pattern):
     for kernel in named(all_kernels, pattern):
         # Tiles of eight rows leave a few values in memory that their loop does not always need.

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/conformance/random_merge.hpp"
+#include "tests/unit/counting_allocator.hpp"
 #include "tests/unit/support.hpp"
 
 namespace rapt::test {
@@ -142,6 +144,63 @@ TEST(Merge, ARowThatSawOnlyItsSinkScalesTheOtherDown) {
   const Row row = merged({0, 1.0f}, {8, 1.0f});
   EXPECT_NEAR(row.out, 4, 1e-6f);
   EXPECT_NEAR(row.lse, 1 + std::log(2.0), 1e-6f);
+}
+
+TEST(Merge, ASideCountsHoweverSmallItsWeight) {
+  EXPECT_TRUE(std::isnan(merged({std::nanf(""), -5000}, {20, 5000}).out));
+}
+
+TEST(Merge, NaNInEitherLsePassesOn) {
+  for (const float other : {1.0f, minus_infinity, -minus_infinity}) {
+    for (const Row& row :
+         {merged({1, std::nanf("")}, {2, other}), merged({1, other}, {2, std::nanf("")})}) {
+      EXPECT_TRUE(std::isnan(row.out) && std::isnan(row.lse)) << other;
+    }
+  }
+}
+
+TEST(Merge, IsRightWhateverTheSizesTypesStridesAndPlaceOfTheResult) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed)
+    EXPECT_EQ(merge_fault(two_threads(), seed), "") << "seed " << seed;
+}
+
+// Counts the indices that it runs, one after another.
+class OneByOne : public Executor {
+ public:
+  std::int32_t concurrency() const override { return 1; }
+  void parallel_for(std::int64_t count, void (*body)(void*, std::int64_t), void* context) override {
+    for (std::int64_t index = 0; index < count; ++index) body(context, index);
+    ran += count;
+  }
+  std::int64_t ran = 0;
+};
+
+TEST(Merge, RunsOnTheCallersExecutor) {
+  OneByOne own;
+  EXPECT_EQ(merge_fault(two_threads(), 7, {.executor = &own}), "");
+  EXPECT_GT(own.ran, 0);
+}
+
+TEST(Merge, AllocatesNothing) {
+  OneByOne own;
+  OwnedPartial first(DType::f32, 1, 0), second(DType::f32, 1, 0), result(DType::bf16, 1, 3);
+  for (Executor* executor : {static_cast<Executor*>(&own), static_cast<Executor*>(nullptr)}) {
+    const auto run = [&] {
+      merge(first.partial, second.partial, result.partial, two_threads(), {.executor = executor});
+    };
+    run();  // rapt's own threads may have to start
+    const std::int64_t before = allocations_so_far();
+    run();
+    EXPECT_EQ(allocations_so_far(), before);
+  }
+}
+
+TEST(Merge, RefusesABackendThatThisBuildHasNot) {
+  OwnedPartial partial(DType::f32, 1, 0);
+  Device other;
+  other.backend = Backend(9);
+  EXPECT_TRUE(throws(ErrorCode::not_found, "this build of rapt has no unknown backend",
+                     [&] { merge(partial.partial, partial.partial, partial.partial, other); }));
 }
 
 TEST(Merge, NothingToMergeIsValid) {

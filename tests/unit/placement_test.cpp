@@ -25,6 +25,7 @@ constexpr BackendOperations gpu = {
     .copy_to_device = nullptr,
     .copy_to_host = nullptr,
     .wait = nullptr,
+    .merge = nullptr,
     .reaches = within_device,
 };
 
@@ -64,6 +65,16 @@ TEST(Placement, ATensorInHostMemoryIsNamedWithTheDeviceAndTheWayOut) {
   EXPECT_EQ(sentence(wrong),
             "v lies in memory that cuda:1 does not reach; copy it to the device first, e.g. into a "
             "rapt::Buffer");
+}
+
+TEST(Placement, ATensorAloneIsNamedAsTheCallerNamesIt) {
+  EXPECT_NO_THROW(check_placement(gpu, device(), "first.out", tensor(&on_device[0])));
+  try {
+    check_placement(gpu, device(), "first.out", tensor(on_host.data()));
+    FAIL() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string_view(error.what()).starts_with("first.out lies in memory that cuda:1"));
+  }
 }
 
 TEST(Placement, IndexDataIsLookedAtToo) {
