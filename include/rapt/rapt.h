@@ -28,6 +28,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rapt/version.h"
+
 #if defined(__GNUC__)
 #define RAPT_C_API __attribute__((visibility("default")))
 #else
@@ -148,6 +150,7 @@ typedef struct rapt_merge_options {
 typedef struct rapt_plan rapt_plan;
 typedef struct rapt_buffer rapt_buffer;
 
+/* Of the library; the version of this header is RAPT_VERSION_MAJOR, _MINOR and _PATCH. */
 RAPT_C_API const char* rapt_version(void);
 
 /* The sentence of the calling thread's last failure, "" if there was none. Never null; valid until

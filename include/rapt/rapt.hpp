@@ -19,6 +19,8 @@
 #include <string_view>
 #include <vector>
 
+#include "rapt/version.h"
+
 #if defined(__GNUC__)
 #define RAPT_API __attribute__((visibility("default")))
 #else
@@ -334,6 +336,7 @@ RAPT_API void merge(const Partial& first, const Partial& second, const Partial& 
 RAPT_API void check(const Problem& problem, const Arguments& arguments,
                     const Device& device = Device::cpu());
 
+// Of the library; the version of this header is RAPT_VERSION_MAJOR, _MINOR and _PATCH.
 RAPT_API std::string_view version();
 
 }  // namespace rapt

@@ -21,6 +21,17 @@ TEST(CApi, a_c_program_can_use_every_function) {
   EXPECT_EQ(fault, nullptr) << fault;
 }
 
+#if RAPT_VERSION_MAJOR * 10000 + RAPT_VERSION_MINOR * 100 + RAPT_VERSION_PATCH < 100
+#error "the headers are older than the first version"
+#endif
+
+TEST(CApi, the_headers_have_the_version_that_the_build_gives_the_library) {
+  const std::string version = std::to_string(RAPT_VERSION_MAJOR) + "." +
+                              std::to_string(RAPT_VERSION_MINOR) + "." +
+                              std::to_string(RAPT_VERSION_PATCH);
+  EXPECT_EQ(version, rapt_version());
+}
+
 TEST(CApiStructs, sizes_that_were_never_set_are_refused) {
   Attention attention;
   for (const std::size_t size : {std::size_t{0}, std::size_t{3}, std::size_t{0xCDCDCDCDCDCDCDCD}}) {
