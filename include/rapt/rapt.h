@@ -138,6 +138,7 @@ typedef struct rapt_launch {
 
 /* The result of attending to one set of keys. */
 typedef struct rapt_partial {
+  size_t struct_size;
   rapt_tensor out, lse;
 } rapt_partial;
 
@@ -162,6 +163,7 @@ RAPT_C_API int32_t rapt_options_init(rapt_options* options, size_t struct_size);
 RAPT_C_API int32_t rapt_executor_init(rapt_executor* executor, size_t struct_size);
 RAPT_C_API int32_t rapt_plan_options_init(rapt_plan_options* options, size_t struct_size);
 RAPT_C_API int32_t rapt_launch_init(rapt_launch* launch, size_t struct_size);
+RAPT_C_API int32_t rapt_partial_init(rapt_partial* partial, size_t struct_size);
 RAPT_C_API int32_t rapt_merge_options_init(rapt_merge_options* options, size_t struct_size);
 
 /* A row-major tensor of `axes` (at most 4) axes. Inputs may be const. */

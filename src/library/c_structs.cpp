@@ -135,8 +135,9 @@ Launch launch_from(const rapt_launch* given) {
 }
 
 Partial partial_from(const rapt_partial* given, std::string_view name) {
-  require(given, name);
-  return {tensor_from(given->out, text(name, ".out")), tensor_from(given->lse, text(name, ".lse"))};
+  const auto partial = read_struct(given, offsetof(rapt_partial, lse) + sizeof given->lse, name);
+  return {tensor_from(partial.out, text(name, ".out")),
+          tensor_from(partial.lse, text(name, ".lse"))};
 }
 
 Device device_from(const char* text) { return Device::parse(text ? text : "cpu"); }
@@ -180,6 +181,10 @@ std::int32_t rapt_plan_options_init(rapt_plan_options* options, std::size_t stru
 
 std::int32_t rapt_launch_init(rapt_launch* launch, std::size_t struct_size) {
   return rapt::c::init(launch, struct_size, "launch");
+}
+
+std::int32_t rapt_partial_init(rapt_partial* partial, std::size_t struct_size) {
+  return rapt::c::init(partial, struct_size, "partial");
 }
 
 std::int32_t rapt_merge_options_init(rapt_merge_options* options, std::size_t struct_size) {

@@ -86,6 +86,26 @@ TEST(CApiStructs, a_newer_and_larger_struct_works_while_its_new_fields_are_zero)
                     "use a newer rapt"));
 }
 
+TEST(CApiStructs, partial_results_may_grow) {
+  float out = 1, lse = 0;
+  struct {
+    rapt_partial partial;
+    std::int64_t added;
+  } newer = {};
+  ASSERT_TRUE(succeeds(rapt_partial_init(&newer.partial, sizeof newer)));
+  newer.partial.out = dense(&out, RAPT_DTYPE_F32, {1, 1, 1, 1});
+  newer.partial.lse = dense(&lse, RAPT_DTYPE_F32, {1, 1, 1});
+  rapt_partial partial = newer.partial;
+  partial.struct_size = sizeof partial;
+  EXPECT_TRUE(succeeds(rapt_merge(&newer.partial, &partial, &partial, nullptr, nullptr)));
+  newer.added = 1;
+  EXPECT_TRUE(fails(rapt_merge(&newer.partial, &partial, &partial, nullptr, nullptr), invalid,
+                    "use a newer rapt"));
+  partial.struct_size = 0;
+  EXPECT_TRUE(fails(rapt_merge(&partial, &partial, &partial, nullptr, nullptr), invalid,
+                    "'s struct_size is 0"));
+}
+
 TEST(CApiText, small_buffers_get_what_fits_and_the_size_that_would_do) {
   Attention attention;
   const std::string whole = "b2 h4/2 q3 kv4 d8 f32";

@@ -135,6 +135,8 @@ static const char* merging(void) {
   rapt_executor executor;
   rapt_merge_options options;
   int calls = 0;
+  EXPECT(rapt_partial_init(&first, sizeof first) == RAPT_OK);
+  EXPECT(rapt_partial_init(&second, sizeof second) == RAPT_OK);
   EXPECT(rapt_tensor_dense(&first.out, first_out, RAPT_DTYPE_F32, 4, one_row) == RAPT_OK);
   EXPECT(rapt_tensor_dense(&first.lse, &first_lse, RAPT_DTYPE_F32, 3, one_sum) == RAPT_OK);
   EXPECT(rapt_tensor_dense(&second.out, second_out, RAPT_DTYPE_F32, 4, one_row) == RAPT_OK);

@@ -34,7 +34,7 @@ TEST(CApiHostile, null_pointers_are_named) {
   Attention attention;
   rapt_plan* plan = nullptr;
   rapt_buffer* buffer = nullptr;
-  const rapt_partial partial = {};
+  const rapt_partial partial = {sizeof partial, {}, {}};
   const char* name = nullptr;
   EXPECT_TRUE(fails(rapt_attention(nullptr, nullptr, nullptr), invalid, "arguments is null"));
   EXPECT_TRUE(fails(rapt_arguments_init(nullptr, 8), invalid, "arguments is null"));
@@ -42,6 +42,8 @@ TEST(CApiHostile, null_pointers_are_named) {
   EXPECT_TRUE(fails(rapt_executor_init(nullptr, 8), invalid, "executor is null"));
   EXPECT_TRUE(fails(rapt_plan_options_init(nullptr, 8), invalid, "plan_options is null"));
   EXPECT_TRUE(fails(rapt_launch_init(nullptr, 8), invalid, "launch is null"));
+  EXPECT_TRUE(fails(rapt_partial_init(nullptr, 8), invalid, "partial is null"));
+  EXPECT_TRUE(fails(rapt_merge_options_init(nullptr, 8), invalid, "merge_options is null"));
   EXPECT_TRUE(fails(rapt_tensor_dense(nullptr, nullptr, 1, 0, nullptr), invalid, "tensor is null"));
   EXPECT_TRUE(fails(rapt_tensor_dense(&attention.arguments.q, nullptr, 1, 2, nullptr), invalid,
                     "size is null"));
@@ -287,7 +289,8 @@ TEST(CApiHostile, bounds_out_of_range_are_refused) {
 TEST(CApiHostile, merging_with_wrong_options_is_refused) {
   Attention attention;
   std::vector<float> lse(2 * 4 * 3);
-  const rapt_partial partial = {attention.arguments.out, dense(lse.data(), 1, {2, 4, 3})};
+  const rapt_partial partial = {sizeof partial, attention.arguments.out,
+                                dense(lse.data(), 1, {2, 4, 3})};
   rapt_merge_options options = {};
   EXPECT_TRUE(fails(rapt_merge(&partial, &partial, &partial, nullptr, &options), invalid,
                     "merge_options's struct_size is 0"));
@@ -301,7 +304,8 @@ TEST(CApiHostile, merging_with_wrong_options_is_refused) {
 TEST(CApiHostile, merging_what_does_not_fit_together_is_refused) {
   Attention attention;
   std::vector<float> lse(2 * 4 * 3);
-  const rapt_partial right = {attention.arguments.out, dense(lse.data(), 1, {2, 4, 3})};
+  const rapt_partial right = {sizeof right, attention.arguments.out,
+                              dense(lse.data(), 1, {2, 4, 3})};
   EXPECT_TRUE(succeeds(rapt_merge(&right, &right, &right, nullptr, nullptr)));
   rapt_partial wrong = right;
   wrong.lse = dense(lse.data(), 1, {2, 3, 4});

@@ -78,8 +78,8 @@ class Input {
     if (may_be_run()) {
       rapt_check(&arguments_, &options_, nullptr);
       if (plan != nullptr) run(plan);
-      const rapt_partial first = {arguments_.out, arguments_.lse};
-      const rapt_partial second = {arguments_.q, arguments_.lse};
+      const rapt_partial first = {sizeof first, arguments_.out, arguments_.lse};
+      const rapt_partial second = {sizeof second, arguments_.q, arguments_.lse};
       rapt_merge(&first, &second, &first, nullptr, nullptr);
     }
     rapt_plan_destroy(plan);
