@@ -153,7 +153,8 @@ rapt_merge_options merge_options_from(const rapt_merge_options* given) {
 }
 
 rapt_executor executor_from(const rapt_executor* given) {
-  const auto executor = read_struct(given, sizeof *given, "executor");
+  const auto executor =
+      read_struct(given, offsetof(rapt_executor, reserved) + sizeof given->reserved, "executor");
   if (executor.parallel_for == nullptr) fault("executor.parallel_for is null; it is needed");
   if (executor.concurrency < 1)
     fault("executor.concurrency is ", executor.concurrency, "; it must be 1 or more");

@@ -292,6 +292,8 @@ TEST(CApiExecutor, executors_with_wrong_fields_are_refused) {
   EXPECT_TRUE(fails(run_with(attention, executor), invalid, "reserved is 1"));
   executor.struct_size = 0;
   EXPECT_TRUE(fails(run_with(attention, executor), invalid, "executor's struct_size is 0"));
+  executor.struct_size = offsetof(rapt_executor, concurrency);
+  EXPECT_TRUE(fails(run_with(attention, executor), invalid, "a multiple of 8 from 32 to"));
 }
 
 TEST(CApiExecutor, executors_that_leave_indices_out_or_make_them_up_are_reported) {
