@@ -196,6 +196,10 @@ RAPT_C_API int32_t rapt_plan_run(const rapt_plan* plan, const rapt_arguments* ar
                                  const rapt_launch* launch);
 RAPT_C_API int32_t rapt_plan_workspace_bytes(const rapt_plan* plan, size_t* bytes);
 RAPT_C_API int32_t rapt_plan_kernel(const rapt_plan* plan, const char** name); /* static text */
+
+/* The config that it runs with, "key=value,key=value"; "" if the kernel has none. */
+RAPT_C_API int32_t rapt_plan_config(const rapt_plan* plan, char* buffer, size_t capacity,
+                                    size_t* needed);
 RAPT_C_API int32_t rapt_plan_problem(const rapt_plan* plan, char* buffer, size_t capacity,
                                      size_t* needed);
 

@@ -156,6 +156,14 @@ std::int32_t rapt_plan_kernel(const rapt_plan* plan, const char** name) {
   });
 }
 
+std::int32_t rapt_plan_config(const rapt_plan* plan, char* buffer, std::size_t capacity,
+                              std::size_t* needed) {
+  return guarded([&] {
+    require(plan, "plan");
+    TextTarget{buffer, capacity, needed}.write(plan->plan.config().to_string());
+  });
+}
+
 std::int32_t rapt_plan_problem(const rapt_plan* plan, char* buffer, std::size_t capacity,
                                std::size_t* needed) {
   return guarded([&] {

@@ -163,6 +163,23 @@ TEST(CApiPlan, unknown_kernels_and_configs_are_refused) {
       fails(PlanHandle(attention, &options).status, invalid, "has no config key 'nonesuch'"));
 }
 
+TEST(CApiPlan, the_config_reads_back_as_it_was_asked_for) {
+  Attention attention;
+  rapt_plan_options options;
+  rapt_plan_options_init(&options, sizeof options);
+  options.kernel = "cpu.split_kv";
+  for (const char* config : {"chunk=256", "chunk=1024"}) {
+    options.config = config;
+    const PlanHandle handle(attention, &options);
+    ASSERT_TRUE(succeeds(handle.status));
+    char text[40];
+    std::size_t needed = 0;
+    ASSERT_TRUE(succeeds(rapt_plan_config(handle.plan, text, sizeof text, &needed)));
+    EXPECT_STREQ(text, config);
+    EXPECT_EQ(needed, std::strlen(config) + 1);
+  }
+}
+
 TEST(CApiPlan, a_failed_creation_leaves_a_null_plan) {
   Attention attention;
   attention.arguments.q.dtype = 99;

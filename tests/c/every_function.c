@@ -77,7 +77,7 @@ static const char* plan(void) {
   rapt_plan *made = NULL, *parsed = NULL;
   rapt_buffer* workspace = NULL;
   const char *kernel = NULL, *fault = fill(&arguments);
-  char problem[200], same_problem[200];
+  char problem[200], same_problem[200], config[200];
   size_t needed = 0;
   int calls = 0;
   if (fault) return fault;
@@ -93,6 +93,8 @@ static const char* plan(void) {
 
   EXPECT(rapt_plan_create(&arguments, &options, NULL, &plan_options, &made) == RAPT_OK);
   EXPECT(rapt_plan_kernel(made, &kernel) == RAPT_OK && strcmp(kernel, "cpu.naive") == 0);
+  EXPECT(rapt_plan_config(made, config, sizeof config, &needed) == RAPT_OK);
+  EXPECT(strcmp(config, "") == 0 && needed == 1);
   EXPECT(rapt_plan_problem(made, problem, sizeof problem, &needed) == RAPT_OK);
   EXPECT(needed == strlen(problem) + 1);
   EXPECT(rapt_problem_of(&arguments, &options, same_problem, sizeof same_problem, NULL) == RAPT_OK);

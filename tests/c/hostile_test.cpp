@@ -59,6 +59,7 @@ TEST(CApiHostile, null_pointers_are_named) {
       fails(rapt_plan_run(nullptr, &attention.arguments, nullptr), invalid, "plan is null"));
   EXPECT_TRUE(fails(rapt_plan_workspace_bytes(nullptr, nullptr), invalid, "plan is null"));
   EXPECT_TRUE(fails(rapt_plan_kernel(nullptr, &name), invalid, "plan is null"));
+  EXPECT_TRUE(fails(rapt_plan_config(nullptr, nullptr, 0, nullptr), invalid, "plan is null"));
   EXPECT_TRUE(fails(rapt_plan_problem(nullptr, nullptr, 0, nullptr), invalid, "plan is null"));
   EXPECT_TRUE(
       fails(rapt_problem_of(nullptr, nullptr, nullptr, 0, nullptr), invalid, "arguments is null"));
