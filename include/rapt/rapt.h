@@ -127,6 +127,8 @@ typedef struct rapt_plan_options {
   const char* kernel; /* null or "": RAPT_KERNEL, else rapt's choice */
   const char* config; /* "key=value,key=value", values that replace the kernel's own; or null */
   const rapt_executor* executor; /* CPU only; null: rapt's own threads. Copied into the plan */
+  int32_t has_workspace_limit;
+  size_t workspace_limit; /* bytes that the plan's workspace may have; absent: any number */
 } rapt_plan_options;
 
 typedef struct rapt_launch {

@@ -237,6 +237,7 @@ struct PlanOptions {
   std::string_view kernel = {};  // empty: RAPT_KERNEL, else the choice
   Config config = {};            // values that replace the kernel's own
   Executor* executor = nullptr;  // CPU: null uses rapt's own threads; outlives the plan
+  std::optional<std::size_t> workspace_limit = {};  // bytes that Plan::workspace_bytes() may be
 };
 
 struct Candidate {

@@ -56,7 +56,8 @@ std::unique_ptr<rapt_plan> make_plan(const Problem& problem, const char* device,
     executor = std::make_unique<CallbackExecutor>(executor_from(options.executor));
   const PlanOptions plan_options = {.kernel = options.kernel ? options.kernel : "",
                                     .config = Config::parse(options.config ? options.config : ""),
-                                    .executor = executor.get()};
+                                    .executor = executor.get(),
+                                    .workspace_limit = workspace_limit_from(options)};
   Plan plan(problem, device_from(device), plan_options);
   return std::make_unique<rapt_plan>(rapt_plan{std::move(executor), std::move(plan)});
 }

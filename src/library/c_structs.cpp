@@ -59,10 +59,11 @@ bool flag_from(std::int32_t value, std::string_view name) {
 
 // `has` says whether `value` counts; a value without it is a slip worth a sentence.
 template <class Value>
-std::optional<Value> optional_from(std::int32_t has, Value value, std::string_view name) {
-  if (flag_from(has, text("options.has_", name))) return value;
+std::optional<Value> optional_from(std::int32_t has, Value value, std::string_view name,
+                                   std::string_view owner = "options") {
+  if (flag_from(has, text(owner, ".has_", name))) return value;
   if (value != 0) {
-    fault("options.", name, " is ", value, " but options.has_", name,
+    fault(owner, ".", name, " is ", value, " but ", owner, ".has_", name,
           " is 0; set it to 1 for the value to count");
   }
   return std::nullopt;
@@ -145,6 +146,11 @@ Device device_from(const char* text) { return Device::parse(text ? text : "cpu")
 rapt_plan_options plan_options_from(const rapt_plan_options* given) {
   if (given == nullptr) return {};
   return read_struct(given, sizeof given->struct_size, "plan_options");
+}
+
+std::optional<std::size_t> workspace_limit_from(const rapt_plan_options& options) {
+  return optional_from(options.has_workspace_limit, options.workspace_limit, "workspace_limit",
+                       "plan_options");
 }
 
 rapt_merge_options merge_options_from(const rapt_merge_options* given) {

@@ -18,6 +18,7 @@ DType dtype_from(std::int32_t value, std::string_view name);
 
 // The current version's structs, with what lies outside the caller's struct_size set to zero.
 rapt_plan_options plan_options_from(const rapt_plan_options* given);  // null: the defaults
+std::optional<std::size_t> workspace_limit_from(const rapt_plan_options& options);
 rapt_executor executor_from(const rapt_executor* given);
 rapt_merge_options merge_options_from(const rapt_merge_options* given);  // null: the defaults
 

@@ -100,7 +100,7 @@ Plan::Plan(const Problem& problem, const Device& device, const PlanOptions& opti
   problem.validate();
   const auto state = std::make_shared<State>(problem);
   state->device = device_for(device, options.executor);
-  Selection selection = select(problem, state->device, options.kernel, options.config);
+  Selection selection = select(problem, state->device, options);
   state->kernel = selection.kernel;
   state->config = std::move(selection.config);
   state->executor = device.backend == Backend::cpu ? options.executor : nullptr;

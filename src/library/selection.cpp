@@ -1,6 +1,7 @@
 #include "src/library/selection.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "src/core/environment.hpp"
 #include "src/core/fault.hpp"
@@ -22,18 +23,55 @@ void check(const Device& device) {
   }
 }
 
+// What is asked of kernels.
+struct Question {
+  const Problem& problem;
+  const Device& device;
+  std::optional<std::size_t> workspace_limit;
+};
+
+std::size_t workspace_of(const Kernel& kernel, const Question& question, const Config& config) {
+  return kernel.workspace({question.problem, question.device, config, nullptr});
+}
+
+// Where the kernel takes the problem: its configs that keep to the workspace limit, best guess
+// first.
+std::vector<Config> configs_of(const Kernel& kernel, const Question& question) {
+  std::vector<Config> configs = kernel.configs(question.problem, question.device);
+  if (question.workspace_limit) {
+    std::erase_if(configs, [&](const Config& config) {
+      return workspace_of(kernel, question, config) > *question.workspace_limit;
+    });
+  }
+  return configs;
+}
+
+std::string over_limit(std::size_t bytes, std::size_t limit) {
+  return text(bytes, " bytes of workspace, and the limit is ", limit,
+              ": raise PlanOptions::workspace_limit");
+}
+
+Support support_of(const Kernel& kernel, const Question& question) {
+  const Support support = kernel.supports(question.problem, question.device);
+  if (!support || !question.workspace_limit || !configs_of(kernel, question).empty())
+    return support;
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (const Config& config : kernel.configs(question.problem, question.device))
+    least = std::min(least, workspace_of(kernel, question, config));
+  return Support::no(text("it needs ", over_limit(least, *question.workspace_limit)));
+}
+
 // `chosen`: the config of a kernel that is chosen already; null: its best guess.
-Candidate judge(const Kernel& kernel, const Problem& problem, const Device& device,
-                const Config* chosen = nullptr) {
+Candidate judge(const Kernel& kernel, const Question& question, const Config* chosen = nullptr) {
   Candidate candidate;
   candidate.kernel = kernel.name;
-  const Support support = kernel.supports(problem, device);
+  const Support support = support_of(kernel, question);
   candidate.refusal = support.refusal;
   if (!support) return candidate;
   candidate.chosen = chosen != nullptr;
-  candidate.configs = kernel.configs(problem, device);
+  candidate.configs = configs_of(kernel, question);
   candidate.config = chosen ? *chosen : candidate.configs.front();
-  const Task task = {problem, device, candidate.config, nullptr};
+  const Task task = {question.problem, question.device, candidate.config, nullptr};
   const Estimate estimate = kernel.estimate(task);
   candidate.seconds = estimate.seconds;
   candidate.bound = estimate.bound;
@@ -41,11 +79,14 @@ Candidate judge(const Kernel& kernel, const Problem& problem, const Device& devi
   return candidate;
 }
 
+bool contains(const std::vector<Config>& configs, const Config& config) {
+  return std::ranges::find(configs, config) != configs.end();
+}
+
 // The kernel's best guess with the caller's values in place of its own. The result must be one of
 // the kernel's candidates: those are what it was built for.
-Config configure(const Kernel& kernel, const Problem& problem, const Device& device,
-                 const Config& given) {
-  const std::vector<Config> candidates = kernel.configs(problem, device);
+Config configure(const Kernel& kernel, const Question& question, const Config& given) {
+  const std::vector<Config> candidates = configs_of(kernel, question);
   Config config = candidates.front();
   for (const auto& [key, value] : given.values) {
     const auto own =
@@ -56,27 +97,29 @@ Config configure(const Kernel& kernel, const Problem& problem, const Device& dev
     }
     own->second = value;
   }
-  if (std::ranges::find(candidates, config) == candidates.end()) {
-    std::string known;
-    for (const Config& candidate : candidates) {
-      known += text(known.empty() ? "" : " or ", candidate.to_string());
-    }
-    fault(kernel.name, " cannot run with ", config.to_string(), "; it can with ", known);
+  if (contains(candidates, config)) return config;
+  std::string why;
+  if (contains(kernel.configs(question.problem, question.device), config)) {
+    why = text(", which needs ",
+               over_limit(workspace_of(kernel, question, config), *question.workspace_limit));
   }
-  return config;
+  std::string known;
+  for (const Config& candidate : candidates)
+    known += text(known.empty() ? "" : " or ", candidate.to_string());
+  fault(kernel.name, " cannot run with ", config.to_string(), why, "; it can with ", known);
 }
 
-bool may_be_chosen(const Kernel& kernel, const Problem& problem, const Device& device) {
-  return kernel.backend == device.backend && kernel.operation == problem.operation &&
-         !kernel.by_name_only;
+bool may_be_chosen(const Kernel& kernel, const Question& question) {
+  return kernel.backend == question.device.backend &&
+         kernel.operation == question.problem.operation && !kernel.by_name_only;
 }
 
-const Kernel* least_estimate(const Problem& problem, const Device& device) {
+const Kernel* least_estimate(const Question& question) {
   const Kernel* best = nullptr;
   double least = 0;
   for (const Kernel* kernel : registered_kernels()) {
-    if (!may_be_chosen(*kernel, problem, device)) continue;
-    const Candidate candidate = judge(*kernel, problem, device);
+    if (!may_be_chosen(*kernel, question)) continue;
+    const Candidate candidate = judge(*kernel, question);
     if (candidate.refusal.empty() && (!best || candidate.seconds < least)) {
       best = kernel;
       least = candidate.seconds;
@@ -85,13 +128,14 @@ const Kernel* least_estimate(const Problem& problem, const Device& device) {
   return best;
 }
 
-std::string refusals(const Problem& problem, const Device& device) {
+std::string refusals(const Question& question) {
   std::string result;
   for (const Kernel* kernel : registered_kernels()) {
-    if (!may_be_chosen(*kernel, problem, device)) continue;
-    result += text("; ", kernel->name, ": ", kernel->supports(problem, device).refusal);
+    if (!may_be_chosen(*kernel, question)) continue;
+    result += text("; ", kernel->name, ": ", support_of(*kernel, question).refusal);
   }
-  return result.empty() ? text("; this build has no ", name(device.backend), " kernels") : result;
+  return result.empty() ? text("; this build has no ", name(question.device.backend), " kernels")
+                        : result;
 }
 
 // Why this build cannot obey a winner; empty: it can.
@@ -100,69 +144,77 @@ std::string staleness(const TunedWinner& winner, const Problem& problem, const D
   const auto found = std::ranges::find(all, winner.kernel, &Kernel::name);
   if (found == all.end()) return text("there is no kernel '", winner.kernel, "'");
   const Kernel& kernel = **found;
-  if (!may_be_chosen(kernel, problem, device)) {
+  if (!may_be_chosen(kernel, {problem, device, {}})) {
     return text(kernel.name, " is never chosen on ", device.to_string());
   }
   const Support support = kernel.supports(problem, device);
   if (!support) return text(kernel.name, " refuses: ", support.refusal);
-  const std::vector<Config> configs = kernel.configs(problem, device);
-  if (std::ranges::find(configs, winner.config) != configs.end()) return "";
+  if (contains(kernel.configs(problem, device), winner.config)) return "";
   return text(kernel.name, " does not run with ",
               winner.config.values.empty() ? "no config" : winner.config.to_string());
 }
 
-// What the tuning file says, less what this build cannot obey.
-Tuning obeyable_tuning(const Problem& problem, const Device& device) {
-  Tuning tuning = tuning_for(problem, device);
+// What the tuning file says, less what this build cannot obey and what the workspace limit forbids.
+Tuning obeyable_tuning(const Question& question) {
+  Tuning tuning = tuning_for(question.problem, question.device);
   if (!tuning.winner) return tuning;
-  const std::string why = staleness(*tuning.winner, problem, device);
-  if (why.empty()) return tuning;
-  tuning.warnings.push_back(stale_winner(problem, tuning.file, why));
-  tuning.winner.reset();
+  const std::string why = staleness(*tuning.winner, question.problem, question.device);
+  if (!why.empty()) {
+    tuning.warnings.push_back(stale_winner(question.problem, tuning.file, why));
+    tuning.winner.reset();
+  } else if (question.workspace_limit) {
+    const std::size_t bytes =
+        workspace_of(find_kernel(tuning.winner->kernel), question, tuning.winner->config);
+    if (bytes > *question.workspace_limit) {
+      tuning.warnings.push_back(text("the winner for '", question.problem.to_string(), "' in ",
+                                     tuning.file, " is passed over: it needs ",
+                                     over_limit(bytes, *question.workspace_limit)));
+      tuning.winner.reset();
+    }
+  }
   return tuning;
 }
 
 // Where nobody names a kernel.
-const Kernel& choose(const Problem& problem, const Device& device, const Tuning& tuning) {
+const Kernel& choose(const Question& question, const Tuning& tuning) {
   if (tuning.winner) return find_kernel(tuning.winner->kernel);
-  if (const Kernel* kernel = least_estimate(problem, device)) return *kernel;
-  throw Error(ErrorCode::unsupported, text("no kernel on ", device.to_string(), " takes '",
-                                           problem.to_string(), "'", refusals(problem, device)));
+  if (const Kernel* kernel = least_estimate(question)) return *kernel;
+  throw Error(ErrorCode::unsupported, text("no kernel on ", question.device.to_string(), " takes '",
+                                           question.problem.to_string(), "'", refusals(question)));
 }
 
 // The kernel of that name, if it can be had.
-const Kernel& take(std::string_view wanted, std::string_view reason, const Problem& problem,
-                   const Device& device) {
+const Kernel& take(std::string_view wanted, std::string_view reason, const Question& question) {
   const Kernel& kernel = find_kernel(wanted);
-  if (kernel.backend != device.backend) {
+  if (kernel.backend != question.device.backend) {
     throw Error(ErrorCode::unsupported,
                 text(kernel.name, " (", reason, ") runs on ", name(kernel.backend),
-                     "; the plan is for ", device.to_string()));
+                     "; the plan is for ", question.device.to_string()));
   }
-  const Support support = kernel.supports(problem, device);
+  const Support support = support_of(kernel, question);
   if (!support) {
     throw Error(ErrorCode::unsupported, text(kernel.name, " (", reason, ") refuses '",
-                                             problem.to_string(), "': ", support.refusal));
+                                             question.problem.to_string(), "': ", support.refusal));
   }
   return kernel;
 }
 
 }  // namespace
 
-Selection select(const Problem& problem, const Device& device, std::string_view named,
-                 const Config& config) {
+Selection select(const Problem& problem, const Device& device, const PlanOptions& options) {
   check(device);
+  const Question question = {problem, device, options.workspace_limit};
+  const std::string_view named = options.kernel;
   const std::string from_environment = named.empty() ? environment_text("RAPT_KERNEL") : "";
   const std::string_view wanted = named.empty() ? std::string_view(from_environment) : named;
-  Tuning tuning = obeyable_tuning(problem, device);
+  Tuning tuning = obeyable_tuning(question);
   std::string reason = wanted.empty()  ? "least estimate"
                        : named.empty() ? "named by RAPT_KERNEL"
                                        : "named by the caller";
-  const Kernel& kernel =
-      wanted.empty() ? choose(problem, device, tuning) : take(wanted, reason, problem, device);
-  const Config* values = &config;
+  const Kernel& kernel = wanted.empty() ? choose(question, tuning) : take(wanted, reason, question);
+  const Config* values = &options.config;
   if (tuning.winner && tuning.winner->kernel == kernel.name) {
-    const bool own_config = !config.values.empty();
+    const bool own_config = !options.config.values.empty();
     if (!own_config) values = &tuning.winner->config;
     const std::string measured =
         text("tuned: ", human_seconds(tuning.winner->seconds), " measured, ", tuning.file);
@@ -172,7 +224,7 @@ Selection select(const Problem& problem, const Device& device, std::string_view 
       reason += text("; config ", measured);
     }
   }
-  return {&kernel, configure(kernel, problem, device, *values), reason, std::move(tuning.warnings)};
+  return {&kernel, configure(kernel, question, *values), reason, std::move(tuning.warnings)};
 }
 
 Explanation explain(const Problem& problem, const Device& device, const PlanOptions& options) {
@@ -183,19 +235,19 @@ Explanation explain(const Problem& problem, const Device& device, const PlanOpti
   result.device = device.to_string();
   std::optional<Selection> selection;
   try {
-    selection = select(problem, device, options.kernel, options.config);
+    selection = select(problem, device, options);
     result.kernel = selection->kernel->name;
     result.reason = selection->reason;
     result.warnings = selection->warnings;
   } catch (const Error& error) {
     result.reason = error.what();
   }
-  if (const Kernel* kernel = least_estimate(problem, device)) result.least_estimate = kernel->name;
+  const Question question = {problem, device, options.workspace_limit};
+  if (const Kernel* kernel = least_estimate(question)) result.least_estimate = kernel->name;
   for (const Kernel* kernel : registered_kernels()) {
     if (kernel->backend != device.backend || kernel->operation != problem.operation) continue;
     const bool chosen = selection && selection->kernel == kernel;
-    result.candidates.push_back(
-        judge(*kernel, problem, device, chosen ? &selection->config : nullptr));
+    result.candidates.push_back(judge(*kernel, question, chosen ? &selection->config : nullptr));
   }
   return result;
 }

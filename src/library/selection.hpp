@@ -12,9 +12,9 @@ struct Selection {
   std::vector<std::string> warnings;  // why a tuning file, or what it says, is ignored
 };
 
-// `named` (or else RAPT_KERNEL) beats the winner in the tuning file, which beats the least
-// estimate. Throws Error if that kernel does not exist or refuses, or if nobody takes the problem.
-Selection select(const Problem& problem, const Device& device, std::string_view named,
-                 const Config& config);
+// The kernel that is named (or else RAPT_KERNEL) beats the winner in the tuning file, which beats
+// the least estimate. Throws Error if that kernel does not exist or refuses, or if nobody takes the
+// problem. A kernel refuses where each of its configs needs more workspace than the limit.
+Selection select(const Problem& problem, const Device& device, const PlanOptions& options);
 
 }  // namespace rapt

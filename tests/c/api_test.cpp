@@ -180,6 +180,24 @@ TEST(CApiPlan, the_config_reads_back_as_it_was_asked_for) {
   }
 }
 
+TEST(CApiPlan, a_workspace_limit_is_kept) {
+  Attention attention;
+  rapt_plan_options options;
+  rapt_plan_options_init(&options, sizeof options);
+  options.kernel = "cpu.naive";
+  options.has_workspace_limit = 1;
+  options.workspace_limit = PlanHandle(attention).workspace_bytes() + (1 << 20);
+  EXPECT_TRUE(succeeds(PlanHandle(attention, &options).status));
+  options.workspace_limit = 0;
+  EXPECT_TRUE(fails(PlanHandle(attention, &options).status, RAPT_ERROR_UNSUPPORTED,
+                    "bytes of workspace, and the limit is 0"));
+  options.has_workspace_limit = 0;
+  EXPECT_TRUE(succeeds(PlanHandle(attention, &options).status));
+  options.workspace_limit = 5;
+  EXPECT_TRUE(fails(PlanHandle(attention, &options).status, invalid,
+                    "plan_options.workspace_limit is 5 but plan_options.has_workspace_limit is 0"));
+}
+
 TEST(CApiPlan, a_failed_creation_leaves_a_null_plan) {
   Attention attention;
   attention.arguments.q.dtype = 99;
