@@ -63,7 +63,7 @@ enum rapt_backend {
   RAPT_BACKEND_CPU = 0,
   RAPT_BACKEND_CUDA = 1,
   RAPT_BACKEND_HIP = 2,
-  RAPT_BACKEND_EMU = 3
+  RAPT_BACKEND_EMU = 3 /* GPUs emulated for rapt's own tests: no installed library has it */
 };
 
 /* A view of memory that somebody else owns. Strides are in elements; the last axis is contiguous;

@@ -176,7 +176,12 @@ struct RAPT_API Problem {
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
-enum class Backend : std::int32_t { cpu = 0, cuda = 1, hip = 2, emu = 3 };
+enum class Backend : std::int32_t {
+  cpu = 0,
+  cuda = 1,
+  hip = 2,
+  emu = 3,  // GPUs emulated on the host, for rapt's own tests: no installed library has it
+};
 RAPT_API std::string_view name(Backend backend);
 
 // What a chip can do at best: flop/s, bytes/s, bytes. 0: unknown or absent.

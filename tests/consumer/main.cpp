@@ -2,14 +2,30 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <string_view>
 
 #include "rapt/rapt.hpp"
+
+namespace {
+
+// What rapt's own tests have and an installed library has not.
+bool has_emulator() {
+  try {
+    rapt::Device::parse("emu:0");
+    return true;
+  } catch (const rapt::Error& error) {
+    return std::string_view(error.what()).find("has no emu backend") == std::string_view::npos;
+  }
+}
+
+}  // namespace
 
 int main() {
   const std::array<float, 2> q = {1, 0};
   const std::array<float, 4> k = {1, 0, 1, 0};
   const std::array<float, 4> v = {1, 2, 3, 4};
   std::array<float, 2> out = {};
+  if (has_emulator()) return 1;
 
   rapt::Arguments arguments;
   arguments.q = rapt::Tensor::dense(q.data(), rapt::DType::f32, {1, 1, 1, 2});
