@@ -66,11 +66,17 @@ nb::object attention(const Inputs& inputs, const Settings& settings) {
   return request.result();
 }
 
-rapt::Plan plan(const Inputs& inputs, const Settings& settings) {
+// A plan, and the layout of the arrays it was made for: strides alone do not tell it, since an
+// array may be a view with its axes exchanged.
+struct Plan {
+  rapt::Plan plan;
+  std::string layout;
+};
+
+Plan plan(const Inputs& inputs, const Settings& settings) {
   const Request request(inputs, Request::Outputs::imagined);
-  return {rapt::Problem::of(request.arguments(), settings.options),
-          request.device(),
-          {.kernel = settings.kernel}};
+  const rapt::Problem problem = rapt::Problem::of(request.arguments(), settings.options);
+  return {rapt::Plan(problem, request.device(), {.kernel = settings.kernel}), inputs.layout};
 }
 
 std::string problem(const Inputs& inputs, const Settings& settings) {
@@ -78,10 +84,12 @@ std::string problem(const Inputs& inputs, const Settings& settings) {
   return rapt::Problem::of(request.arguments(), settings.options).to_string();
 }
 
-nb::object run_plan(const rapt::Plan& plan, nb::object q, nb::object k, nb::object v,
-                    nb::object bias, nb::object mask, nb::object alibi, nb::object sinks,
-                    nb::object q_starts, nb::object kv_starts, nb::object lengths,
-                    nb::object page_table, std::string layout, nb::object out) {
+nb::object run_plan(const Plan& self, nb::object q, nb::object k, nb::object v, nb::object bias,
+                    nb::object mask, nb::object alibi, nb::object sinks, nb::object q_starts,
+                    nb::object kv_starts, nb::object lengths, nb::object page_table,
+                    const std::optional<std::string>& other_layout, nb::object out) {
+  const rapt::Plan& plan = self.plan;
+  const std::string layout = other_layout.value_or(self.layout);
   const Inputs inputs{q,        k,         v,       bias,       mask, alibi,  sinks,
                       q_starts, kv_starts, lengths, page_table, out,  layout, plan.problem().lse};
   Request request(inputs, Request::Outputs::made);
@@ -96,32 +104,35 @@ nb::object run_plan(const rapt::Plan& plan, nb::object q, nb::object k, nb::obje
 }
 
 void define_plan(nb::module_& module) {
-  nb::class_<rapt::Plan>(module, "Plan")
+  nb::class_<Plan>(module, "Plan")
       .def(
           "__init__",
-          [](rapt::Plan* self, const std::string& text, const std::string& device,
+          [](Plan* self, const std::string& text, const std::string& device,
              const std::optional<std::string>& kernel, const std::optional<std::string>& config) {
             const std::string name = kernel.value_or("");
-            new (self)
+            const bool heads_first = text.find("bhsd") != std::string::npos;
+            new (self) Plan{
                 rapt::Plan(rapt::Problem::parse(text), rapt::Device::parse(device),
-                           {.kernel = name, .config = rapt::Config::parse(config.value_or(""))});
+                           {.kernel = name, .config = rapt::Config::parse(config.value_or(""))}),
+                heads_first ? "bhsd" : "bshd"};
           },
           "problem"_a, nb::kw_only(), "device"_a = "cpu", "kernel"_a = nb::none(),
           "config"_a = nb::none())
-      .def_prop_ro("problem", [](const rapt::Plan& self) { return self.problem().to_string(); })
-      .def_prop_ro("device", [](const rapt::Plan& self) { return self.device().to_string(); })
-      .def_prop_ro("kernel", [](const rapt::Plan& self) { return std::string(self.kernel()); })
-      .def_prop_ro("config", [](const rapt::Plan& self) { return self.config().to_string(); })
-      .def_prop_ro("workspace_bytes", &rapt::Plan::workspace_bytes)
+      .def_prop_ro("problem", [](const Plan& self) { return self.plan.problem().to_string(); })
+      .def_prop_ro("device", [](const Plan& self) { return self.plan.device().to_string(); })
+      .def_prop_ro("kernel", [](const Plan& self) { return std::string(self.plan.kernel()); })
+      .def_prop_ro("config", [](const Plan& self) { return self.plan.config().to_string(); })
+      .def_prop_ro("workspace_bytes", [](const Plan& self) { return self.plan.workspace_bytes(); })
+      .def_ro("layout", &Plan::layout)
       .def("__repr__",
-           [](const rapt::Plan& self) {
-             return "<rapt.Plan '" + self.problem().to_string() + "' on " +
-                    self.device().to_string() + ": " + std::string(self.kernel()) + ">";
+           [](const Plan& self) {
+             return "<rapt.Plan '" + self.plan.problem().to_string() + "' on " +
+                    self.plan.device().to_string() + ": " + std::string(self.plan.kernel()) + ">";
            })
       .def("run", &run_plan, "q"_a, "k"_a, "v"_a, nb::kw_only(), "bias"_a = nb::none(),
            "mask"_a = nb::none(), "alibi"_a = nb::none(), "sinks"_a = nb::none(),
            "q_starts"_a = nb::none(), "kv_starts"_a = nb::none(), "lengths"_a = nb::none(),
-           "page_table"_a = nb::none(), "layout"_a = "bshd", "out"_a = nb::none());
+           "page_table"_a = nb::none(), "layout"_a = nb::none(), "out"_a = nb::none());
 }
 
 void define_memory(nb::module_& module) {

@@ -141,6 +141,9 @@ class Plan:
     def config(self) -> str: ...
     @property
     def workspace_bytes(self) -> int: ...
+    @property
+    def layout(self) -> Layout:
+        """Of the arrays it was made for; of a string, what its token says, bshd without one."""
     def run(
         self,
         q: A,
@@ -155,10 +158,11 @@ class Plan:
         kv_starts: Array | None = None,
         lengths: Array | None = None,
         page_table: Array | None = None,
-        layout: Layout = "bshd",
+        layout: Layout | None = None,
         out: Any = None,
     ) -> Any:
-        """out, or (out, lse) if the problem has lse. The arrays are as the plan was made for."""
+        """out, or (out, lse) if the problem has lse. The arrays are as the plan was made for;
+        layout is the plan's unless given."""
 
 class Candidate:
     @property

@@ -110,7 +110,7 @@ def test_a_graph_that_captured_it_computes_again_on_new_data(queries, keys):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         out = scaled_dot_product_attention(q, k, v)
-        plan.run(q, k, v, layout="bhsd", out=out_of_plan)
+        plan.run(q, k, v, out=out_of_plan)
     for _ in range(2):
         q.copy_(torch.randn_like(q))
         graph.replay()

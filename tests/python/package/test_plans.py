@@ -33,6 +33,33 @@ def test_a_plan_from_a_string_takes_a_kernel_and_a_config(random):
     np.testing.assert_allclose(plan.run(q, k, v), plain.attention(q, k, v)[0], atol=2e-6)
 
 
+def heads_first(*arrays):
+    return [np.ascontiguousarray(array.swapaxes(1, 2)) for array in arrays]
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_a_plan_runs_in_the_layout_it_was_made_with(random, dense):
+    arrays = plain.inputs(random)
+    q, k, v = heads_first(*arrays) if dense else (x.swapaxes(1, 2) for x in arrays)
+    plan = rapt.plan(q, k, v, layout="bhsd", return_lse=True)
+    assert plan.layout == "bhsd"
+    out, lse = plan.run(q, k, v)
+    want_out, want_lse = plain.attention(*arrays)
+    np.testing.assert_allclose(out.swapaxes(1, 2), want_out, atol=2e-6)
+    np.testing.assert_allclose(lse, want_lse, atol=2e-6)
+    again = plan.run(q, k, v, layout="bhsd")[0]  # said again
+    np.testing.assert_array_equal(again, out)
+
+
+def test_a_plan_from_a_string_runs_in_the_layout_of_its_token(random):
+    arrays = plain.inputs(random)
+    want = plain.attention(*arrays)[0]
+    plan = rapt.Plan("b2 h4/2 q5 kv7 d8 f32 bhsd")
+    assert plan.layout == "bhsd" and rapt.Plan("b2 h4/2 q5 kv7 d8 f32").layout == "bshd"
+    out = plan.run(*heads_first(*arrays))
+    np.testing.assert_allclose(out.swapaxes(1, 2), want, atol=2e-6)
+
+
 def test_a_plan_refuses_other_arrays(random):
     q, k, v = plain.inputs(random)
     plan = rapt.plan(q, k, v)
