@@ -2,7 +2,6 @@
 
 #include <nanobind/stl/string.h>
 
-#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -35,8 +34,12 @@ Library find_library(nb::handle type) {
   library.exchange = find_exchange(type);
   library.numpy = !library.exchange && std::string_view(module.c_str()) == "numpy";
   library.gradients = nb::hasattr(type, "requires_grad");
-  if (!library.exchange && !library.numpy)
-    library.adapter = nb::module_::import_("rapt._libraries").attr("adapter")(type);
+  if (library.numpy) return library;
+  const nb::object adapter = nb::module_::import_("rapt._libraries").attr("adapter")(type);
+  library.empty = adapter.attr("empty");
+  library.stream = adapter.attr("stream");
+  if (nb::hasattr(adapter, "finished")) library.finished = adapter.attr("finished");
+  library.read_only = nb::hasattr(adapter, "read_only");
   return library;
 }
 
@@ -60,6 +63,30 @@ std::string text_of(dlpack::DataType type) {
   return kind + (type.code <= dlpack::float_ || type.code == dlpack::complex_
                      ? std::to_string(type.bits)
                      : std::to_string(type.code));
+}
+
+// A device of rapt by backend and index, whether or not this build has it.
+using Place = std::pair<rapt::Backend, std::int32_t>;
+
+Place place_of(dlpack::Device device) {
+  switch (device.type) {
+    case dlpack::cpu:
+    case dlpack::cuda_host:
+    case dlpack::rocm_host: return {rapt::Backend::cpu, 0};
+    case dlpack::cuda:
+    case dlpack::cuda_managed: return {rapt::Backend::cuda, device.index};
+    case dlpack::rocm: return {rapt::Backend::hip, device.index};
+    default:
+      fault("the arrays lie on a device of DLPack's type ", std::to_string(device.type),
+            "; rapt computes on CPUs, CUDA and ROCm devices: copy them there first");
+  }
+}
+
+std::string text_of(const Place& place) {
+  rapt::Device device;
+  device.backend = place.first;
+  device.index = place.second;
+  return device.to_string();
 }
 
 // rapt has no backward: a result that looks differentiable and is not would be a trap.
@@ -105,12 +132,8 @@ nb::object capsule_of(nb::handle array, std::int32_t device_type, void* stream) 
 }
 
 dlpack::VersionedTensor* allocate(const dlpack::ExchangeApi& exchange, dlpack::Device device,
-                                  std::span<const std::int64_t> shape, DType dtype) {
-  std::array<std::int64_t, 4> sizes = {};
-  std::copy(shape.begin(), shape.end(), sizes.begin());
-  dlpack::Tensor prototype{
-      nullptr, device, static_cast<std::int32_t>(shape.size()), data_type(dtype), sizes.data(),
-      nullptr, 0};
+                                  std::int64_t bytes) {
+  dlpack::Tensor prototype{nullptr, device, 1, data_type(DType::u8), &bytes, nullptr, 0};
   dlpack::VersionedTensor* made = nullptr;
   std::string message;
   const auto remember = [](void* context, const char*, const char* text) {
@@ -148,6 +171,7 @@ const Library& library_of(nb::handle array) {
 Array::Array(std::string_view name, nb::handle object, void* stream) {
   const Library& library = library_of(object);
   if (library.gradients) refuse_gradients(name, object);
+  read_only_ = library.read_only;
   if (library.exchange) {
     if (library.exchange->borrow(object.ptr(), &view_) != 0) throw nb::python_error();
     dtype_ = dtype_of(view_.dtype);
@@ -170,7 +194,7 @@ Array::Array(std::string_view name, nb::handle object, void* stream) {
       const auto* managed = static_cast<dlpack::VersionedTensor*>(
           PyCapsule_GetPointer(capsule_.ptr(), "dltensor_versioned"));
       view_ = managed->tensor;
-      read_only_ = (managed->flags & dlpack::read_only) != 0;
+      read_only_ = read_only_ || (managed->flags & dlpack::read_only) != 0;
     } else {
       const auto* managed =
           static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor"));
@@ -200,6 +224,18 @@ rapt::Tensor Array::tensor(int first) const {
   return tensor;
 }
 
+void check_device(std::string_view name, const Array& array, std::string_view other,
+                  dlpack::Device device) {
+  const Place here = place_of(array.device()), wanted = place_of(device);
+  if (here == wanted) return;
+  fault(name, " lies on ", text_of(here), " and ", other, " on ", text_of(wanted),
+        "; copy one of them to the other's device first");
+}
+
+void check_writable(std::string_view name, const Array& array) {
+  if (array.read_only()) fault(name, " is read-only; give an array that can be written to");
+}
+
 dlpack::Device device_of(nb::handle array) {
   const Library& library = library_of(array);
   if (library.numpy || (!library.exchange && !nb::hasattr(array, "__dlpack_device__")))
@@ -222,30 +258,19 @@ void* current_stream(nb::handle array, dlpack::Device device) {
       throw nb::python_error();
     return stream;
   }
-  const auto address = nb::cast<std::uintptr_t>(library.adapter.attr("stream")(array));
+  const auto address = nb::cast<std::uintptr_t>(library.stream(array));
   return reinterpret_cast<void*>(address);
 }
 
 const rapt::Device& rapt_device(dlpack::Device device) {
-  static auto& known = *new std::map<std::pair<rapt::Backend, std::int32_t>, rapt::Device>;
-  rapt::Backend backend = rapt::Backend::cpu;
-  switch (device.type) {
-    case dlpack::cpu:
-    case dlpack::cuda_host:
-    case dlpack::rocm_host: device.index = 0; break;
-    case dlpack::cuda:
-    case dlpack::cuda_managed: backend = rapt::Backend::cuda; break;
-    case dlpack::rocm: backend = rapt::Backend::hip; break;
-    default:
-      fault("the arrays lie on a device of DLPack's type ", std::to_string(device.type),
-            "; rapt computes on CPUs, CUDA and ROCm devices: copy them there first");
-  }
-  const auto [at, is_new] = known.try_emplace({backend, device.index});
+  static auto& known = *new std::map<Place, rapt::Device>;
+  const Place place = place_of(device);
+  const auto [at, is_new] = known.try_emplace(place);
   if (is_new) {
     try {
-      at->second = backend == rapt::Backend::cuda  ? rapt::Device::cuda(device.index)
-                   : backend == rapt::Backend::hip ? rapt::Device::hip(device.index)
-                                                   : rapt::Device::cpu();
+      at->second = place.first == rapt::Backend::cuda  ? rapt::Device::cuda(place.second)
+                   : place.first == rapt::Backend::hip ? rapt::Device::hip(place.second)
+                                                       : rapt::Device::cpu();
     } catch (...) {
       known.erase(at);
       throw;
@@ -254,15 +279,8 @@ const rapt::Device& rapt_device(dlpack::Device device) {
   return at->second;
 }
 
-nb::object new_array(nb::handle like, dlpack::Device device, std::span<const std::int64_t> shape,
-                     DType dtype) {
+nb::object new_array(nb::handle like, std::span<const std::int64_t> shape, DType dtype) {
   const Library& library = library_of(like);
-  if (library.exchange) {
-    dlpack::VersionedTensor* made = allocate(*library.exchange, device, shape, dtype);
-    void* object = nullptr;
-    if (library.exchange->object_from_managed(made, &object) != 0) throw nb::python_error();
-    return nb::steal(static_cast<PyObject*>(object));
-  }
   const nb::tuple sizes = tuple_of(shape);
   if (library.numpy) {
     struct NumPy {
@@ -277,21 +295,20 @@ nb::object new_array(nb::handle like, dlpack::Device device, std::span<const std
                               : dtype == DType::u8 ? numpy.u8
                                                    : nb::object(like.attr("dtype")));
   }
-  const std::string name(rapt::name(dtype));
-  return library.adapter.attr("empty")(like, sizes, name);
+  return library.empty(like, sizes, std::string(rapt::name(dtype)));
 }
 
 GpuWorkspace::GpuWorkspace(nb::handle like, dlpack::Device device, std::size_t bytes,
                            void* stream) {
   if (bytes == 0) return;
   const Library& library = library_of(like);
-  const std::array<std::int64_t, 1> size = {static_cast<std::int64_t>(bytes)};
+  const auto size = static_cast<std::int64_t>(bytes);
   void* data = nullptr;
   if (library.exchange) {
-    managed_ = allocate(*library.exchange, device, size, DType::u8);
+    managed_ = allocate(*library.exchange, device, size);
     data = static_cast<std::byte*>(managed_->tensor.data) + managed_->tensor.byte_offset;
   } else {
-    array_ = new_array(like, device, size, DType::u8);
+    array_ = new_array(like, {&size, 1}, DType::u8);
     data = view_.emplace("the workspace", array_, stream).tensor(0).data;
   }
   bytes_ = {static_cast<std::byte*>(data), bytes};
@@ -303,9 +320,7 @@ GpuWorkspace::~GpuWorkspace() {
 
 nb::object finished(nb::handle like, nb::object array) {
   const Library& library = library_of(like);
-  return library.adapter.is_valid() && !library.adapter.is_none()
-             ? library.adapter.attr("finished")(like, array)
-             : array;
+  return library.finished.is_valid() ? library.finished(array) : array;
 }
 
 }  // namespace rapt_python

@@ -17,13 +17,16 @@ namespace rapt_python {
 
 namespace nb = nanobind;
 
-// What stands behind a Python type: the exchange API, NumPy, or a library that `rapt._libraries`
-// knows by name.
+// What stands behind a Python type. Arrays are seen through the exchange API where there is one,
+// and made by NumPy or as `rapt._libraries` knows.
 struct Library {
   const dlpack::ExchangeApi* exchange = nullptr;
   bool numpy = false;
   bool gradients = false;  // arrays may require grad
-  nb::object adapter;      // of rapt._libraries; None for the two above
+  bool read_only = false;  // arrays must not be written to
+  // Functions of rapt._libraries; null for NumPy.
+  nb::object empty, stream;
+  nb::object finished;  // null: what rapt wrote to is what the caller gets
 };
 const Library& library_of(nb::handle array);
 
@@ -48,6 +51,12 @@ class Array {
   bool read_only_ = false;
 };
 
+// `array` must lie on `device`, where the array called `other` lies.
+void check_device(std::string_view name, const Array& array, std::string_view other,
+                  dlpack::Device device);
+// For what a caller gives to be written to.
+void check_writable(std::string_view name, const Array& array);
+
 // The device an array lies on, before it is imported.
 dlpack::Device device_of(nb::handle array);
 // The stream that its library would work on now; null is the default one, and that of the CPU.
@@ -61,8 +70,7 @@ dlpack::DataType data_type(rapt::DType dtype);
 // A new dense array of the library of `like`, on its device, of f32, u8 or the type of `like`. It
 // is what arrays are made from; what the caller gets is finished(): the same object in most
 // libraries.
-nb::object new_array(nb::handle like, dlpack::Device device, std::span<const std::int64_t> shape,
-                     rapt::DType dtype);
+nb::object new_array(nb::handle like, std::span<const std::int64_t> shape, rapt::DType dtype);
 nb::object finished(nb::handle like, nb::object array);
 
 // Scratch memory on a GPU, from the allocator of the library of `like`: when it is given back, that

@@ -24,11 +24,10 @@ struct Pair {
   }
 };
 
-nb::object new_like(const nb::object& object, const Array& array, dlpack::Device device) {
+nb::object new_like(const nb::object& object, const Array& array) {
   const rapt::Tensor tensor = array.tensor(4 - array.axes());
-  return new_array(object, device,
-                   std::span(tensor.size).subspan(static_cast<std::size_t>(4 - array.axes())),
-                   array.dtype());
+  const auto missing = static_cast<std::size_t>(4 - array.axes());
+  return new_array(object, std::span(tensor.size).subspan(missing), array.dtype());
 }
 
 }  // namespace
@@ -47,8 +46,8 @@ nb::object merge(const nb::tuple& first, const nb::tuple& second, const std::str
   const dlpack::Device device = device_of(like);
   void* const stream = current_stream(like, device);
   const Pair a(first[0], first[1], stream), b(second[0], second[1], stream);
-  const nb::object out_array = out.is_none() ? new_like(like, a.out, device) : nb::object(out[0]);
-  const nb::object lse_array = out.is_none() ? new_like(like, a.lse, device) : nb::object(out[1]);
+  const nb::object out_array = out.is_none() ? new_like(like, a.out) : nb::object(out[0]);
+  const nb::object lse_array = out.is_none() ? new_like(like, a.lse) : nb::object(out[1]);
   const Pair result(out_array, lse_array, stream);
   {
     const nb::gil_scoped_release released;

@@ -82,13 +82,7 @@ Request::Request(const Inputs& inputs, Outputs outputs)
 
 const Array& Request::import(const char* name, nb::handle object) {
   const Array& array = arrays_[array_count_++].emplace(name, object, stream_);
-  if (array.device().type == device_.type && array.device().index == device_.index) return array;
-  const rapt::Device& here = rapt_device(array.device());
-  const rapt::Device& wanted = rapt_device(device_);
-  if (here.backend != wanted.backend || here.index != wanted.index) {
-    fault(std::string(name) + " lies on " + here.to_string() + " and q on " + wanted.to_string() +
-          "; copy one of them to the other's device first");
-  }
+  check_device(name, array, "q", device_);
   return array;
 }
 
@@ -125,11 +119,6 @@ Tensor Request::lse_tensor(nb::handle object) {
   return array.tensor(3 - array.axes());
 }
 
-void Request::check_writable(const char* name) const {
-  if (arrays_[array_count_ - 1]->read_only())
-    fault(std::string(name) + " is read-only; give an array that can be written to");
-}
-
 // out has q's shape with v's dim, lse is (batch, head, sequence); without a batch axis where q has
 // none.
 void Request::make_outputs(const Inputs& inputs, Outputs outputs) {
@@ -156,18 +145,16 @@ void Request::make_outputs(const Inputs& inputs, Outputs outputs) {
     if (lse_is_new_) a.lse = Tensor::dense(aligned, DType::f32, lse_size);
     return;
   }
-  if (out_is_new_)
-    out_ = new_array(like_, device_, std::span(out_size).subspan(missing), a.q.dtype);
+  if (out_is_new_) out_ = new_array(like_, std::span(out_size).subspan(missing), a.q.dtype);
   a.out = main_tensor("out", out_);
-  check_writable("out");
+  check_writable("out", *arrays_[array_count_ - 1]);
   const auto got = heads_first_ ? a.out.transposed(1, 2).size : a.out.size;
   if (got != out_size)
     fault("out is " + text_of(got, q_axes_) + "; the result is " + text_of(out_size, q_axes_));
   if (!inputs.lse) return;
-  if (lse_is_new_)
-    lse_ = new_array(like_, device_, std::span(lse_size).subspan(missing), DType::f32);
+  if (lse_is_new_) lse_ = new_array(like_, std::span(lse_size).subspan(missing), DType::f32);
   a.lse = lse_tensor(lse_);
-  check_writable("lse");
+  check_writable("lse", *arrays_[array_count_ - 1]);
 }
 
 void Request::run(const rapt::Plan& plan) {

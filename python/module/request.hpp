@@ -46,7 +46,6 @@ class Request {
   rapt::Tensor score_tensor(const char* name, nb::handle object);
   rapt::Tensor index_tensor(const char* name, nb::handle object, int axes);
   rapt::Tensor lse_tensor(nb::handle object);
-  void check_writable(const char* name) const;
   void make_outputs(const Inputs& inputs, Outputs outputs);
 
   nb::object like_;  // q: its library makes new arrays

@@ -1,8 +1,10 @@
-"""How rapt makes arrays and finds streams of libraries that DLPack's exchange API does not cover.
+"""How rapt makes arrays and finds streams of libraries other than NumPy, which is served in C++
+(`python/module/array.cpp`).
 
-NumPy, and PyTorch from 2.10 on, are served in C++ (`python/module/array.cpp`); this is for the
-rest. An adapter has three functions: `empty` makes what rapt writes to, `finished` turns that into
-what the caller gets, `stream` tells where the library works now."""
+An adapter is made when an array of its library is first seen. It has `empty`, which makes what rapt
+writes to, and `stream`, which tells where the library works now, unless DLPack's exchange API does.
+Where what rapt writes to is not what the caller gets, `finished` turns one into the other; `read_only`
+says that arrays of the library must not be written to."""
 
 from __future__ import annotations
 
@@ -17,71 +19,61 @@ def _device(array: Any) -> str:
 
 
 class Torch:
-    """PyTorch before 2.10."""
+    """What the exchange API makes is foreign to PyTorch's allocator, whose `record_stream` passes
+    it over; so PyTorch's own function makes it."""
 
-    @staticmethod
-    def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    def __init__(self) -> None:
         import torch
 
-        types = {
+        self._torch = torch
+        self._types = {
             "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "u8": torch.uint8,
         }  # fmt: skip
-        return torch.empty(shape, dtype=types[dtype], device=like.device)
 
-    @staticmethod
-    def finished(like: Any, array: Any) -> Any:
-        return array
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: str) -> Any:
+        return self._torch.empty(shape, dtype=self._types[dtype], device=like.device)
 
-    @staticmethod
-    def stream(array: Any) -> int:
-        import torch
-
-        return torch.cuda.current_stream(array.device).cuda_stream
+    def stream(self, array: Any) -> int:
+        """Asked of versions before 2.10, which have no exchange API."""
+        return self._torch.cuda.current_stream(array.device).cuda_stream
 
 
 class CuPy:
-    @staticmethod
-    def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    def __init__(self) -> None:
         import cupy
 
-        types = {"f32": "float32", "f16": "float16", "u8": "uint8"}
+        self._cupy = cupy
+        self._types = {"f32": "float32", "f16": "float16", "u8": "uint8"}
+
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: str) -> Any:
         with like.device:
-            return cupy.empty(shape, types.get(dtype, like.dtype))
+            return self._cupy.empty(shape, self._types.get(dtype, like.dtype))
 
-    @staticmethod
-    def finished(like: Any, array: Any) -> Any:
-        return array
-
-    @staticmethod
-    def stream(array: Any) -> int:
-        import cupy
-
-        return cupy.cuda.get_current_stream().ptr
+    def stream(self, array: Any) -> int:
+        return self._cupy.cuda.get_current_stream().ptr
 
 
 class Jax:
     """JAX's arrays cannot be written to, so rapt's own memory becomes one when it is filled."""
 
-    @staticmethod
-    def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
-        return _rapt.Memory(_device(like), shape, dtype)
+    read_only = True
 
-    @staticmethod
-    def finished(like: Any, array: Any) -> Any:
+    def __init__(self) -> None:
         import jax
 
-        return jax.dlpack.from_dlpack(array)
+        self.finished = jax.dlpack.from_dlpack
 
-    @staticmethod
-    def stream(array: Any) -> int:
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: str) -> Any:
+        return _rapt.Memory(_device(like), shape, dtype)
+
+    def stream(self, array: Any) -> int:
         return 0
 
 
 class Other:
     """Whatever else speaks DLPack: the caller gives `out`, and work is done in the default stream."""
 
-    @staticmethod
-    def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: str) -> Any:
         if len(shape) == 1:  # workspace
             return _rapt.Memory(_device(like), shape, dtype)
         raise ValueError(
@@ -89,12 +81,7 @@ class Other:
             "give the array to write to as out (with return_lse: a pair)"
         )
 
-    @staticmethod
-    def finished(like: Any, array: Any) -> Any:
-        return array
-
-    @staticmethod
-    def stream(array: Any) -> int:
+    def stream(self, array: Any) -> int:
         return 0
 
 
@@ -106,5 +93,5 @@ def adapter(array_type: type) -> Any:
     for base in array_type.__mro__:
         library = base.__module__.partition(".")[0]
         if library in _ADAPTERS:
-            return _ADAPTERS[library]
-    return Other
+            return _ADAPTERS[library]()
+    return Other()

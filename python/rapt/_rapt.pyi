@@ -56,7 +56,7 @@ def attention(
     max_q_len, max_kv_len   of one packed or paged sequence; by default what can be
     return_lse   also the log-sum-exp of each row: float32, (batch, head, seq)
     kernel       by name, as in rapt.kernels(); by default the fastest by estimate
-    out          where to write: an array, or with return_lse a pair
+    out          where to write: an array, or with return_lse a pair; not read-only
 
     On a GPU the work goes into the stream that q's library uses now. While rapt computes, the GIL
     is released. Faults are ValueError, NotImplementedError (no kernel takes it), LookupError (no

@@ -10,6 +10,7 @@ import pytest
 
 import plain
 import rapt
+from elsewhere import Elsewhere
 
 
 def close(got, want, tolerance=2e-6):
@@ -205,6 +206,13 @@ REFUSALS = {
         q, k, v, lengths=np.ones((2, 1), np.int32)
     ),
     "out is read-only": lambda q, k, v: rapt.attention(q, k, v, out=np.broadcast_to(q, q.shape)),
+    "lse is read-only": lambda q, k, v: rapt.attention(
+        q, k, v, return_lse=True, out=(np.empty_like(q), np.broadcast_to(np.float32(0), (2, 4, 5)))
+    ),
+    "k lies on cuda:1 and q on cpu": lambda q, k, v: rapt.attention(q, Elsewhere(k), v),
+    "out lies on cuda:1 and q on cpu": lambda q, k, v: rapt.attention(
+        q, k, v, out=Elsewhere(np.empty_like(q))
+    ),
     "give a pair (out, lse)": lambda q, k, v: rapt.attention(
         q, k, v, out=np.empty((3, 5, 4, 8), "f4"), return_lse=True
     ),

@@ -100,6 +100,38 @@ def test_streams_do_not_share_scratch_memory():
         torch.testing.assert_close(outs[i].double(), exact(*call), rtol=0, atol=BOUNDS[out.dtype])
 
 
+def test_memory_that_another_stream_still_reads_is_not_used_again():
+    q, k, v = tensors()
+    out = scaled_dot_product_attention(q, k, v)
+    want, address = out.clone(), out.data_ptr()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(50_000_000)
+        read = out.clone()
+    out.record_stream(side)
+    del out
+    others = [torch.zeros_like(want) for _ in range(4)]
+    assert address not in [other.data_ptr() for other in others]
+    torch.cuda.synchronize()
+    assert torch.equal(read, want)
+
+
+def test_results_and_scratch_memory_are_in_the_allocators_statistics():
+    q, k, v = tensors((1, 16, 1, 128), (1, 16, 4096, 128))
+    plan = rapt.plan(q, k, v, layout="bhsd")
+    assert plan.workspace_bytes > 0
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    out = plan.run(q, k, v)
+    held = torch.cuda.memory_allocated() - before
+    most = torch.cuda.max_memory_allocated() - before
+    assert out.untyped_storage().resizable()  # memory of others cannot be
+    assert held == out.nbytes  # a multiple of the allocator's 512 bytes
+    assert most >= out.nbytes + plan.workspace_bytes
+
+
 @pytest.mark.parametrize("queries, keys", [(200, 200), (1, 3000)])
 def test_a_graph_that_captured_it_computes_again_on_new_data(queries, keys):
     q, k, v = tensors((2, 8, queries, 64), (2, 8, keys, 64))

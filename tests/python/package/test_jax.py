@@ -25,3 +25,17 @@ def test_bfloat16_stays_bfloat16(random):
     assert out.dtype == jax.numpy.bfloat16
     want = plain.attention(*(np.asarray(x, np.float32) for x in (q, k, v)))[0]
     np.testing.assert_allclose(np.asarray(out, np.float32), want, rtol=0, atol=2e-2)
+
+
+def test_jax_arrays_are_never_written_to(random):
+    q, k, v = map(jax.numpy.asarray, plain.inputs(random))
+    out, lse = rapt.attention(q, k, v, return_lse=True)
+    before = np.array(out), np.array(lse)
+    with pytest.raises(ValueError, match="^out is read-only"):
+        rapt.attention(2 * q, k, v, out=out)
+    with pytest.raises(ValueError, match="^lse is read-only"):
+        rapt.plan(q, k, v, return_lse=True).run(
+            2 * q, k, v, out=(np.empty_like(before[0]), lse)
+        )
+    np.testing.assert_array_equal(out, before[0])
+    np.testing.assert_array_equal(lse, before[1])

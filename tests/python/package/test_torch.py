@@ -221,3 +221,17 @@ def test_tensors_are_taken_without_a_copy(random):
     assert rapt.attention(q, k, v, out=out) is out
     np.testing.assert_array_equal(out.numpy(), rapt.attention(*arrays))
     assert isinstance(rapt.attention(q, k, v), torch.Tensor)
+
+
+def test_results_are_memory_of_pytorchs_own():
+    q, k, v = usual()
+    pair = rapt.attention(q, k, v, layout="bhsd", return_lse=True)
+    results = {
+        "attention": pair,
+        "a plan": [rapt.plan(q, k, v, layout="bhsd").run(q, k, v)],
+        "merge": rapt.merge(pair, pair, layout="bhsd"),
+        "scaled_dot_product_attention": [scaled_dot_product_attention(q, k, v)],
+    }
+    for name, tensors_of_it in results.items():
+        for tensor in tensors_of_it:  # memory of others cannot be resized
+            assert tensor.untyped_storage().resizable(), name
