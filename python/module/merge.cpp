@@ -1,20 +1,34 @@
-// merge() over arrays: two partial results go in, one comes out.
-#include <array>
-
+// merge() over arrays: two partial results go in, one comes out, all on one device.
 #include "python/module/request.hpp"
 
 namespace rapt_python {
 namespace {
 
+[[noreturn]] void fault(const std::string& sentence) {
+  throw rapt::Error(rapt::ErrorCode::invalid_argument, sentence);
+}
+
+// Where the first array lies: all others must too, and the work is done there.
+struct Place {
+  dlpack::Device device;
+  void* stream;
+};
+
+Array array_at(const Place& place, const std::string& name, nb::handle object) {
+  Array array(name, object, place.stream);
+  check_device(name, array, "first.out", place.device);
+  return array;
+}
+
+// (out, lse) as arrays. They go by the names they have in C++: first.out, result.lse.
 struct Pair {
   Array out, lse;
 
-  Pair(const nb::object& out_object, const nb::object& lse_object, void* stream)
-      : out("out", out_object, stream), lse("lse", lse_object, stream) {
+  Pair(const std::string& name, const nb::tuple& pair, const Place& place)
+      : out(array_at(place, name + ".out", pair[0])), lse(array_at(place, name + ".lse", pair[1])) {
     if (out.axes() < 3 || lse.axes() != out.axes() - 1) {
-      throw rapt::Error(rapt::ErrorCode::invalid_argument,
-                        "out has " + std::to_string(out.axes()) + " axes and lse " +
-                            std::to_string(lse.axes()) + "; merge wants 4 and 3, or 3 and 2");
+      fault(name + ".out has " + std::to_string(out.axes()) + " axes and " + name + ".lse " +
+            std::to_string(lse.axes()) + "; merge wants 4 and 3, or 3 and 2");
     }
   }
 
@@ -24,7 +38,7 @@ struct Pair {
   }
 };
 
-nb::object new_like(const nb::object& object, const Array& array) {
+nb::object new_like(nb::handle object, const Array& array) {
   const rapt::Tensor tensor = array.tensor(4 - array.axes());
   const auto missing = static_cast<std::size_t>(4 - array.axes());
   return new_array(object, std::span(tensor.size).subspan(missing), array.dtype());
@@ -34,28 +48,28 @@ nb::object new_like(const nb::object& object, const Array& array) {
 
 nb::object merge(const nb::tuple& first, const nb::tuple& second, const std::string& layout,
                  const nb::object& out) {
-  if (layout != "bshd" && layout != "bhsd") {
-    throw rapt::Error(rapt::ErrorCode::invalid_argument,
-                      "the layout is '" + layout + "'; it is bshd or bhsd");
-  }
-  if (nb::len(first) != 2 || nb::len(second) != 2 || (!out.is_none() && nb::len(out) != 2)) {
-    throw rapt::Error(rapt::ErrorCode::invalid_argument, "merge takes pairs (out, lse)");
-  }
+  if (layout != "bshd" && layout != "bhsd")
+    fault("the layout is '" + layout + "'; it is bshd or bhsd");
+  if (nb::len(first) != 2 || nb::len(second) != 2 || (!out.is_none() && nb::len(out) != 2))
+    fault("merge takes pairs (out, lse)");
   const bool heads_first = layout == "bhsd";
   const nb::object like = first[0];
   const dlpack::Device device = device_of(like);
-  void* const stream = current_stream(like, device);
-  const Pair a(first[0], first[1], stream), b(second[0], second[1], stream);
-  const nb::object out_array = out.is_none() ? new_like(like, a.out) : nb::object(out[0]);
-  const nb::object lse_array = out.is_none() ? new_like(like, a.lse) : nb::object(out[1]);
-  const Pair result(out_array, lse_array, stream);
+  const Place place{device, current_stream(like, device)};
+  const Pair a("first", first, place), b("second", second, place);
+  const nb::tuple written = out.is_none()
+                                ? nb::make_tuple(new_like(like, a.out), new_like(like, a.lse))
+                                : nb::make_tuple(out[0], out[1]);
+  const Pair result("result", written, place);
+  check_writable("result.out", result.out);
+  check_writable("result.lse", result.lse);
+  const rapt::Device& chip = rapt_device(device);
   {
     const nb::gil_scoped_release released;
-    rapt::merge(a.partial(heads_first), b.partial(heads_first), result.partial(heads_first),
-                rapt_device(device));
+    rapt::merge(a.partial(heads_first), b.partial(heads_first), result.partial(heads_first), chip);
   }
-  if (!out.is_none()) return nb::make_tuple(out_array, lse_array);
-  return nb::make_tuple(finished(like, out_array), finished(like, lse_array));
+  if (!out.is_none()) return written;
+  return nb::make_tuple(finished(like, written[0]), finished(like, written[1]));
 }
 
 }  // namespace rapt_python

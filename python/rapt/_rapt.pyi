@@ -229,6 +229,10 @@ def kernels() -> list[Kernel]: ...
 def merge(
     first: tuple[A, A], second: tuple[A, A], *, layout: Layout = "bshd", out: Any = None
 ) -> tuple[A, A]:
-    """The attention over two disjoint sets of keys from the (out, lse) of each, on the CPU."""
+    """The attention over two disjoint sets of keys from the (out, lse) of each.
+
+    All arrays lie on the CPU. Each out may be float32, float16 or bfloat16, whatever the others are: partials in float32
+    lose nothing before the end. A new result has the types of the first; out is a pair to write to,
+    which may be first or second."""
 
 def version() -> str: ...

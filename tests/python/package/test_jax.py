@@ -27,6 +27,17 @@ def test_bfloat16_stays_bfloat16(random):
     np.testing.assert_allclose(np.asarray(out, np.float32), want, rtol=0, atol=2e-2)
 
 
+def test_merged_halves_are_jax_arrays(random):
+    q, k, v = map(jax.numpy.asarray, plain.inputs(random))
+    parts = [
+        rapt.attention(q, k[:, at], v[:, at], return_lse=True) for at in (slice(3), slice(3, 7))
+    ]
+    merged = rapt.merge(*parts)
+    for got, want in zip(merged, rapt.attention(q, k, v, return_lse=True)):
+        assert isinstance(got, jax.Array)
+        np.testing.assert_allclose(got, want, rtol=0, atol=2e-6)
+
+
 def test_jax_arrays_are_never_written_to(random):
     q, k, v = map(jax.numpy.asarray, plain.inputs(random))
     out, lse = rapt.attention(q, k, v, return_lse=True)
@@ -34,8 +45,8 @@ def test_jax_arrays_are_never_written_to(random):
     with pytest.raises(ValueError, match="^out is read-only"):
         rapt.attention(2 * q, k, v, out=out)
     with pytest.raises(ValueError, match="^lse is read-only"):
-        rapt.plan(q, k, v, return_lse=True).run(
-            2 * q, k, v, out=(np.empty_like(before[0]), lse)
-        )
+        rapt.plan(q, k, v, return_lse=True).run(2 * q, k, v, out=(np.empty_like(before[0]), lse))
+    with pytest.raises(ValueError, match="result.out is read-only"):
+        rapt.merge((out, lse), (out, lse), out=(out, lse))
     np.testing.assert_array_equal(out, before[0])
     np.testing.assert_array_equal(lse, before[1])

@@ -99,32 +99,3 @@ def test_the_environment_is_obeyed_by_calls_that_were_seen_before(random, monkey
     monkeypatch.setenv("RAPT_KERNEL", "cpu.nothing")
     with pytest.raises(LookupError, match="cpu.nothing"):
         rapt.attention(q, k, v)
-
-
-@pytest.mark.parametrize("layout", ["bshd", "bhsd"])
-def test_merged_halves_are_the_whole(random, layout):
-    q, k, v = plain.inputs(random)
-    if layout == "bhsd":
-        q, k, v = (np.ascontiguousarray(x.swapaxes(1, 2)) for x in (q, k, v))
-    keys = slice(0, 3), slice(3, 7)
-    axis = 1 if layout == "bshd" else 2
-    parts = []
-    for half in keys:
-        at = (slice(None),) * axis + (half,)
-        parts.append(rapt.attention(q, k[at], v[at], layout=layout, return_lse=True))
-    out, lse = rapt.merge(*parts, layout=layout)
-    want_out, want_lse = rapt.attention(q, k, v, layout=layout, return_lse=True)
-    np.testing.assert_allclose(out, want_out, atol=2e-6)
-    np.testing.assert_allclose(lse, want_lse, atol=2e-6)
-    into = np.empty_like(out), np.empty_like(lse)
-    assert rapt.merge(*parts, layout=layout, out=into)[0] is into[0]
-    np.testing.assert_array_equal(into[0], out)
-
-
-def test_merge_refuses_what_does_not_fit(random):
-    q, k, v = plain.inputs(random)
-    out, lse = rapt.attention(q, k, v, return_lse=True)
-    with pytest.raises(ValueError, match="second.out has sizes 1"):
-        rapt.merge((out, lse), (out[:1], lse[:1]))
-    with pytest.raises(ValueError, match="merge takes pairs"):
-        rapt.merge((out, lse), (out,))

@@ -235,3 +235,26 @@ def test_results_are_memory_of_pytorchs_own():
     for name, tensors_of_it in results.items():
         for tensor in tensors_of_it:  # memory of others cannot be resized
             assert tensor.untyped_storage().resizable(), name
+
+
+def test_merged_halves_are_the_whole():
+    q, k, v = usual(torch.bfloat16)
+    wide = [x.float() for x in (q, k, v)]
+    parts = [
+        rapt.attention(wide[0], *(x[:, :, at] for x in wide[1:]), layout="bhsd", return_lse=True)
+        for at in (slice(3), slice(3, 7))
+    ]
+    out, lse = rapt.merge(*parts, layout="bhsd")
+    want = functional.scaled_dot_product_attention(*wide)
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out, want, rtol=0, atol=2e-6)
+    into = torch.empty_like(out, dtype=torch.bfloat16), torch.empty_like(lse)
+    assert rapt.merge(*parts, layout="bhsd", out=into)[0] is into[0]
+    assert torch.equal(into[0], out.bfloat16()) and torch.equal(into[1], lse)
+
+
+def test_merge_refuses_what_requires_grad():
+    q, k, v = usual()
+    out, lse = rapt.attention(q, k, v, layout="bhsd", return_lse=True)
+    with pytest.raises(NotImplementedError, match="second.out requires grad"):
+        rapt.merge((out, lse), (out.clone().requires_grad_(), lse), layout="bhsd")
