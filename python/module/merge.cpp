@@ -1,4 +1,5 @@
-// merge() over arrays: two partial results go in, one comes out, all on one device.
+// merge() over arrays: two partial results go in, one comes out, on their device and in the stream
+// that their library uses there.
 #include "python/module/request.hpp"
 
 namespace rapt_python {
@@ -66,7 +67,8 @@ nb::object merge(const nb::tuple& first, const nb::tuple& second, const std::str
   const rapt::Device& chip = rapt_device(device);
   {
     const nb::gil_scoped_release released;
-    rapt::merge(a.partial(heads_first), b.partial(heads_first), result.partial(heads_first), chip);
+    rapt::merge(a.partial(heads_first), b.partial(heads_first), result.partial(heads_first), chip,
+                {.stream = place.stream});
   }
   if (!out.is_none()) return written;
   return nb::make_tuple(finished(like, written[0]), finished(like, written[1]));

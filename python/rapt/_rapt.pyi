@@ -231,7 +231,8 @@ def merge(
 ) -> tuple[A, A]:
     """The attention over two disjoint sets of keys from the (out, lse) of each.
 
-    All arrays lie on the CPU. Each out may be float32, float16 or bfloat16, whatever the others are: partials in float32
+    All arrays lie on one device; on a GPU the work goes into the stream that their library uses
+    now. Each out may be float32, float16 or bfloat16, whatever the others are: partials in float32
     lose nothing before the end. A new result has the types of the first; out is a pair to write to,
     which may be first or second."""
 

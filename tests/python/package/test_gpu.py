@@ -132,6 +132,76 @@ def test_results_and_scratch_memory_are_in_the_allocators_statistics():
     assert most >= out.nbytes + plan.workspace_bytes
 
 
+def halves(dtype=torch.float32, sizes=((2, 8, 33, 64), (2, 8, 70, 64))):
+    """Two partial results (out, lse) in f32 of a problem of `dtype`, and what they make together."""
+    q, k, v = (x.float() for x in tensors(*sizes, dtype=dtype))
+    keys = slice(30), slice(30, None)
+    parts = [
+        rapt.attention(q, k[:, :, at], v[:, :, at], layout="bhsd", return_lse=True) for at in keys
+    ]
+    scores = q.double() @ k.double().transpose(2, 3) / q.shape[-1] ** 0.5
+    return parts, (exact(q, k, v), scores.logsumexp(-1))
+
+
+def close(got, want, bound):
+    for tensor, wanted in zip(got, want):
+        torch.testing.assert_close(tensor.double(), wanted, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("dtype", BOUNDS, ids=str)
+def test_partials_of_f32_merge_into_a_result_of_any_type(dtype):
+    (first, second), want = halves(dtype)
+    merged = rapt.merge(first, second, layout="bhsd")
+    assert all(tensor.is_cuda and tensor.dtype == torch.float32 for tensor in merged)
+    assert all(tensor.untyped_storage().resizable() for tensor in merged)
+    close(merged, want, 1e-5)
+    into = torch.empty_like(merged[0], dtype=dtype), torch.empty_like(merged[1])
+    assert rapt.merge(first, second, layout="bhsd", out=into)[0] is into[0]
+    assert torch.equal(into[0], merged[0].to(dtype)) and torch.equal(into[1], merged[1])
+    rapt.merge(first, second, layout="bhsd", out=first)
+    assert torch.equal(first[0], merged[0]) and torch.equal(first[1], merged[1])
+
+
+def test_merge_works_in_the_current_stream():
+    (first, second), want = halves()
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(50_000_000)
+        late = tuple(tensor.clone() for tensor in first)
+        merged = rapt.merge(late, second, layout="bhsd")
+        assert not stream.query()  # nobody waited for the device
+    stream.synchronize()
+    close(merged, want, 1e-5)
+
+
+def test_a_graph_that_captured_merge_merges_again():
+    (first, second), _ = halves()
+    rapt.merge(first, second, layout="bhsd")
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        merged = rapt.merge(first, second, layout="bhsd")
+    (other, _), _ = halves()
+    for tensor, new in zip(first, other):
+        tensor.copy_(new)
+    graph.replay()
+    torch.cuda.synchronize()
+    want = rapt.merge(first, second, layout="bhsd")
+    assert torch.equal(merged[0], want[0]) and torch.equal(merged[1], want[1])
+
+
+@pytest.mark.parametrize("name", ["first.lse", "second.out", "result.lse"])
+def test_merge_refuses_tensors_of_two_devices(name):
+    (first, second), _ = halves()
+    arrays = {"first": first, "second": second, "result": tuple(map(torch.empty_like, first))}
+    side, which = name.split(".")
+    out, lse = arrays[side]
+    arrays[side] = (out.cpu(), lse) if which == "out" else (out, lse.cpu())
+    with pytest.raises(ValueError, match=f"{name} lies on cpu and first.out on cuda:0"):
+        rapt.merge(arrays["first"], arrays["second"], layout="bhsd", out=arrays["result"])
+
+
 @pytest.mark.parametrize("queries, keys", [(200, 200), (1, 3000)])
 def test_a_graph_that_captured_it_computes_again_on_new_data(queries, keys):
     q, k, v = tensors((2, 8, queries, 64), (2, 8, keys, 64))
@@ -197,6 +267,15 @@ def test_jax_arrays_on_the_gpu(random):
     assert isinstance(out, jax.Array) and out.devices() == q.devices()
     want = plain.attention(arrays[0] * 2, *arrays[1:], plain.causal(5, 7), scale=0.25)[0]
     np.testing.assert_allclose(out, want, rtol=0, atol=1e-5)
+    parts = [
+        rapt.attention(q, k[:, at], v[:, at], return_lse=True) for at in (slice(3), slice(3, 7))
+    ]
+    merged = rapt.merge(*parts)
+    for got, want in zip(merged, plain.attention(*arrays)):
+        assert isinstance(got, jax.Array) and got.devices() == q.devices()
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
+    with pytest.raises(ValueError, match="result.out is read-only"):
+        rapt.merge(*parts, out=parts[0])
 
 
 def test_cupy_arrays_in_a_stream_of_their_own(random):
@@ -207,7 +286,17 @@ def test_cupy_arrays_in_a_stream_of_their_own(random):
         out, lse = rapt.attention(q, k, v, causal=True, return_lse=True)
         assert isinstance(out, cupy.ndarray)
         got = out.get(), lse.get()
+        merged = rapt.merge(
+            *(
+                rapt.attention(q, k[:, at], v[:, at], return_lse=True)
+                for at in (slice(3), slice(3, 7))
+            )
+        )
+        assert isinstance(merged[0], cupy.ndarray)
+        whole = [array.get() for array in merged]
         stream.synchronize()
+    for array, want in zip(whole, plain.attention(*arrays)):
+        np.testing.assert_allclose(array, want, rtol=0, atol=1e-5)
     for array, want in zip(got, plain.attention(*arrays, plain.causal(5, 7))):
         np.testing.assert_allclose(array, want, rtol=0, atol=1e-5)
 
