@@ -93,9 +93,10 @@ struct Arguments {
 
 // A tensor of Arguments by its name: for bindings, and whoever handles all of them alike.
 struct TensorInfo {
+  using Member = Tensor Arguments::*;
   enum class Form { rows, pairs, logsumexp, plain };  // as q, as bias, as lse; else as it stands
   std::string_view name;
-  Tensor Arguments::*member;
+  Member member;
   Form form;
   std::int32_t least_axes, most_axes;  // rows and pairs may lack leading axes
   bool needed, written;                // by forward

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include "src/core/call.hpp"
 #include "src/library/registry.hpp"
+#include "src/verify/generator.hpp"
 
 namespace rapt::verify {
 
@@ -87,12 +88,13 @@ std::string misplaced_write(const Data& data, const std::vector<std::byte>& out,
   return "";
 }
 
+Case::Batch::Batch(const Problem& problem, const Device& device, std::uint64_t seed)
+    : data(problem, device, seed, Fill::hostile), reference(data, most_rows, seed) {}
+
 Case::Case(const Problem& problem, const Device& device, std::uint64_t seed)
-    : problem_(problem),
-      device_(device),
-      seed_(seed),
-      data_(problem, device, seed, Fill::hostile),
-      reference_(data_, most_rows, seed) {}
+    : problem_(problem), device_(device), seed_(seed), whole_(problem, device, seed) {
+  if (problem.bounded()) less_.emplace(problem_within(problem, seed), device, seed);
+}
 
 std::string Case::command(std::string_view kernel, const Config& config) const {
   std::string more =
@@ -103,23 +105,38 @@ std::string Case::command(std::string_view kernel, const Config& config) const {
 }
 
 // Uploads everything anew, so that each run starts from poisoned outputs and workspace.
-Case::Result Case::run_once(const Plan& plan, const Arguments& arguments) {
-  data_.upload();
+Case::Result Case::run_once(const Plan& plan, Data& data, const Arguments& arguments) {
+  data.upload();
   Guarded workspace(plan.device(), plan.workspace_bytes(), workspace_alignment, true);
   workspace.upload();
   plan.run(arguments, {.workspace = {workspace.on_device(), plan.workspace_bytes()}});
   find_backend(plan.device().backend).wait(plan.device(), nullptr);
   if (!workspace.guards_unchanged()) throw Failure("it wrote outside its workspace");
-  return {data_.out().download(), data_.lse() ? data_.lse()->download() : std::vector<std::byte>()};
+  return {data.out().download(), data.lse() ? data.lse()->download() : std::vector<std::byte>()};
+}
+
+Case::Result Case::run_checked(const Plan& plan, Batch& batch, Outcome& outcome) {
+  const Result result = run_once(plan, batch.data, batch.data.on_device());
+  const auto require = [](const std::string& fault) {
+    if (!fault.empty()) throw Failure(fault);
+  };
+  const std::string input = batch.data.changed_input();
+  require(input.empty() ? "" : fmt::format("it changed its input {}", input));
+  const Comparison comparison = batch.reference.compare(result.out, result.lse);
+  outcome.error = comparison.error;
+  outcome.bound = comparison.bound;
+  require(comparison.fault);
+  require(misplaced_write(batch.data, result.out, result.lse));
+  return result;
 }
 
 // Runs each sequence as a batch of one into the same memory and compares it all with the whole
 // batch's result.
 std::string Case::differs_alone(const PlanOptions& options, const Result& whole) {
   for (std::int64_t b = 0; b < problem_.batch; ++b) {
-    const Arguments alone = one_sequence(problem_, data_.on_device(), b);
+    const Arguments alone = one_sequence(problem_, whole_.data.on_device(), b);
     const Plan plan(Problem::of(alone, options_of(problem_)), device_, options);
-    const Result result = run_once(plan, alone);
+    const Result result = run_once(plan, whole_.data, alone);
     const auto differs = [](const std::vector<std::byte>& one, const std::vector<std::byte>& all) {
       // What this sequence did not write is still poison.
       for (std::size_t i = 0; i < one.size(); ++i) {
@@ -159,21 +176,25 @@ Outcome Case::run_config(std::string_view kernel, const Config& config) {
     if (!fault.empty()) throw Failure(fault);
   };
   try {
-    const Result result = run_once(Plan(problem_, device_, options), data_.on_device());
-    const std::string input = data_.changed_input();
-    require(input.empty() ? "" : fmt::format("it changed its input {}", input));
+    const Plan plan(problem_, device_, options);
+    const Result result = run_checked(plan, whole_, outcome);
     outcome.bits = {{config, hash_of(result.out, result.lse)}};
-    const Comparison comparison = reference_.compare(result.out, result.lse);
-    outcome.error = comparison.error;
-    outcome.bound = comparison.bound;
-    require(comparison.fault);
-    require(misplaced_write(data_, result.out, result.lse));
 
     Device other = device_;
     if (device_.backend == Backend::cpu) other = Device::cpu(device_.threads == 1 ? 3 : 1);
-    const Result again = run_once(Plan(problem_, other, options), data_.on_device());
+    const Result again =
+        run_once(Plan(problem_, other, options), whole_.data, whole_.data.on_device());
     require(again == result ? "" : "a second run gives other bits");
     if (problem_.batch_invariant) require(differs_alone(options, result));
+    if (less_) {
+      Outcome of_less;
+      try {
+        run_checked(plan, *less_, of_less);
+      } catch (const std::exception& error) {
+        throw Failure(fmt::format("with a batch as '{}' would have: {}",
+                                  less_->data.problem().to_string(), error.what()));
+      }
+    }
   } catch (const std::exception& error) {
     outcome.verdict = Verdict::failed;
     outcome.sentence = error.what();

@@ -3,11 +3,13 @@
 // For one problem and one seed: "supported" means that it runs and is right; nothing outside the
 // results is written; inputs, guards and padding stay as they were; what no row may attend to (NaN)
 // reaches no result; a second run, on the CPU with another number of threads, gives the same bits;
-// `batch-invariant` rows have the same bits alone. Every registered kernel passes through here, in
-// the tests and in `rapt verify`.
+// `batch-invariant` rows have the same bits alone; where sizes are bounds, the same plan is right
+// for a batch with less in it. Every registered kernel passes through here, in the tests and in
+// `rapt verify`.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,15 +56,24 @@ class Case {
     bool operator==(const Result&) const = default;
   };
 
+  // What a problem's arguments hold, and what the oracle says of them.
+  struct Batch {
+    Data data;
+    Reference reference;
+    Batch(const Problem& problem, const Device& device, std::uint64_t seed);
+  };
+
   Outcome run_config(std::string_view kernel, const Config& config);
-  Result run_once(const Plan& plan, const Arguments& arguments);
+  static Result run_once(const Plan& plan, Data& data, const Arguments& arguments);
+  // Runs the plan; throws what is wrong with the result.
+  static Result run_checked(const Plan& plan, Batch& batch, Outcome& outcome);
   std::string differs_alone(const PlanOptions& options, const Result& whole);
 
   Problem problem_;
   Device device_;
   std::uint64_t seed_;
-  Data data_;
-  Reference reference_;
+  Batch whole_;
+  std::optional<Batch> less_;  // within the bounds of the same plan
 };
 
 }  // namespace rapt::verify

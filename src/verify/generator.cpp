@@ -209,6 +209,35 @@ Problem random_problem(std::uint64_t seed, Backend backend) {
   return p;
 }
 
+Problem problem_within(const Problem& problem, std::uint64_t seed) {
+  Random random(seed ^ 0x626f756eu);
+  const auto less = [&](std::int64_t bound) {
+    return random.chance(0.3) ? bound : random.between(0, bound);
+  };
+  Problem p = problem;
+  p.batch = less(p.batch);
+  if (p.varlen) {
+    p.total_q = less(p.total_q);
+    if (!p.paged()) p.total_kv = less(p.total_kv);
+  } else {
+    p.q_len = less(p.q_len);
+    if (!p.paged()) p.kv_len = less(p.kv_len);
+    p.total_q = p.batch * p.q_len;
+  }
+  if (!p.varlen || p.paged()) p.total_kv = p.batch * p.kv_len;
+  const Shape full = {p.batch, p.heads, p.q_len, p.kv_len};
+  for (const TensorRule& rule : tensor_rules()) {
+    for (std::size_t axis = 0; rule.pairs && axis < 4; ++axis) {
+      bool& varies = (p.*rule.pairs).varies[axis];
+      varies = varies && full[axis] != 1;
+    }
+    if (Problem::Strides* strides = strides_in(p, rule); strides && rule.wanted(p))
+      *strides = without_idle_axes(*strides, shape_of(p, rule));
+  }
+  p.validate();
+  return p;
+}
+
 std::vector<std::string> features_of(const Problem& problem) {
   std::vector<std::string> result;
   for (const auto& [name, shows] : features) {

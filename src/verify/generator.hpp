@@ -13,6 +13,10 @@ namespace rapt::verify {
 // and smaller for the emulator.
 Problem random_problem(std::uint64_t seed, Backend backend = Backend::cpu);
 
+// A batch that a plan for the problem must take too: with fewer sequences, queries, keys or packed
+// rows, at the same strides. The problem's sizes are bounds.
+Problem problem_within(const Problem& problem, std::uint64_t seed);
+
 // The features a problem shows, by name, so that a run can say what it has covered.
 std::vector<std::string> features_of(const Problem& problem);
 

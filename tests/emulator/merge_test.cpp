@@ -56,7 +56,7 @@ TEST_P(EmulatedMerge, PassesNaNOnFromEitherSidesLse) {
 
 TEST_P(EmulatedMerge, RefusesMoreRowsThanALaunchTakes) {
   // Nothing of it is touched.
-  alignas(16) float memory[4];
+  alignas(16) float memory[4] = {};
   const auto partial = [&](std::int64_t batch, std::int64_t dim) {
     return Partial{Tensor::dense(memory, DType::f32, {batch, 1, 1, dim}),
                    Tensor::dense(memory, DType::f32, {batch, 1, 1, 1})};
