@@ -52,7 +52,7 @@ std::string over_limit(std::size_t bytes, std::size_t limit) {
 }
 
 Support support_of(const Kernel& kernel, const Question& question) {
-  const Support support = kernel.supports(question.problem, question.device);
+  Support support = kernel.supports(question.problem, question.device);
   if (!support || !question.workspace_limit || !configs_of(kernel, question).empty())
     return support;
   std::size_t least = std::numeric_limits<std::size_t>::max();

@@ -23,7 +23,7 @@ TEST_P(EmulatedMerge, IsRightWhateverTheSizesTypesStridesAndPlaceOfTheResult) {
     EXPECT_EQ(merge_fault(device, seed), "") << "seed " << seed;
 }
 
-TEST_P(EmulatedMerge, KeepsTheBitsOfASideBesideAnEmptyOne) {
+TEST_P(EmulatedMerge, KeepsTheValuesOfASideBesideAnEmptyOne) {
   float out[] = {1.1f, -2.3f, 1e-30f}, nothing[] = {NAN, NAN, NAN}, result[3];
   float lse = 80.1f, empty = -INFINITY, result_lse;
   for (const bool first_is_empty : {true, false}) {
