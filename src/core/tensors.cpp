@@ -169,14 +169,14 @@ AxisSizes axis_sizes(const Problem& p, const Sizes& s) {
   const auto set = [&](Axis axis, std::int64_t size) {
     result[static_cast<std::size_t>(axis)] = size;
   };
-  const bool packed_keys = p.varlen && !p.paged();
+  const bool keys_are_packed = packed_keys(p);
   set(Axis::one, 1);
   set(Axis::batch, s.batch);
   set(Axis::starts, s.batch + 1);
   set(Axis::q_outer, p.varlen ? 1 : s.batch);
   set(Axis::query, p.varlen ? s.total_q : s.q_len);
-  set(Axis::kv_outer, p.paged() ? s.pages : packed_keys ? 1 : s.batch);
-  set(Axis::key, p.paged() ? p.page_size : packed_keys ? s.total_kv : s.kv_len);
+  set(Axis::kv_outer, p.paged() ? s.pages : keys_are_packed ? 1 : s.batch);
+  set(Axis::key, p.paged() ? p.page_size : keys_are_packed ? s.total_kv : s.kv_len);
   set(Axis::q_len, s.q_len);
   set(Axis::kv_len, s.kv_len);
   set(Axis::head, p.heads);
