@@ -31,13 +31,11 @@ void define_call(nb::module_& module, const char* name, Action action) {
   module.def(
       name,
       [action](nb::object q, nb::object k, nb::object v, bool causal, nb::object window,
-               Number offset, nb::object bias, nb::object mask, nb::object alibi, float softcap,
-               nb::object sinks, std::optional<float> scale, nb::object q_starts,
-               nb::object kv_starts, nb::object lengths, nb::object page_table, Number max_q_len,
+               Number offset, float softcap, std::optional<float> scale, Number max_q_len,
                Number max_kv_len, std::string layout, bool return_lse, bool batch_invariant,
-               bool tf32, std::optional<std::string> kernel, nb::object out) {
-        const Inputs inputs{q,        k,         v,       bias,       mask, alibi,  sinks,
-                            q_starts, kv_starts, lengths, page_table, out,  layout, return_lse};
+               bool tf32, std::optional<std::string> kernel, nb::object out,
+               std::optional<std::string> out_dtype, nb::kwargs others) {
+        const Inputs inputs{q, k, v, others, out, out_dtype_from(out_dtype), layout, return_lse};
         Settings settings;
         settings.options = {.causal = causal,
                             .window = window_from(window),
@@ -52,12 +50,10 @@ void define_call(nb::module_& module, const char* name, Action action) {
         return action(inputs, settings);
       },
       "q"_a, "k"_a, "v"_a, nb::kw_only(), "causal"_a = false, "window"_a = nb::none(),
-      "offset"_a = nb::none(), "bias"_a = nb::none(), "mask"_a = nb::none(), "alibi"_a = nb::none(),
-      "softcap"_a = 0.0f, "sinks"_a = nb::none(), "scale"_a = nb::none(), "q_starts"_a = nb::none(),
-      "kv_starts"_a = nb::none(), "lengths"_a = nb::none(), "page_table"_a = nb::none(),
+      "offset"_a = nb::none(), "softcap"_a = 0.0f, "scale"_a = nb::none(),
       "max_q_len"_a = nb::none(), "max_kv_len"_a = nb::none(), "layout"_a = "bshd",
       "return_lse"_a = false, "batch_invariant"_a = false, "tf32"_a = false,
-      "kernel"_a = nb::none(), "out"_a = nb::none());
+      "kernel"_a = nb::none(), "out"_a = nb::none(), "out_dtype"_a = nb::none(), "others"_a);
 }
 
 nb::object attention(const Inputs& inputs, const Settings& settings) {
@@ -84,14 +80,12 @@ std::string problem(const Inputs& inputs, const Settings& settings) {
   return rapt::Problem::of(request.arguments(), settings.options).to_string();
 }
 
-nb::object run_plan(const Plan& self, nb::object q, nb::object k, nb::object v, nb::object bias,
-                    nb::object mask, nb::object alibi, nb::object sinks, nb::object q_starts,
-                    nb::object kv_starts, nb::object lengths, nb::object page_table,
-                    const std::optional<std::string>& other_layout, nb::object out) {
+nb::object run_plan(const Plan& self, nb::object q, nb::object k, nb::object v,
+                    const std::optional<std::string>& other_layout, nb::object out,
+                    nb::kwargs others) {
   const rapt::Plan& plan = self.plan;
   const std::string layout = other_layout.value_or(self.layout);
-  const Inputs inputs{q,        k,         v,       bias,       mask, alibi,  sinks,
-                      q_starts, kv_starts, lengths, page_table, out,  layout, plan.problem().lse};
+  const Inputs inputs{q, k, v, others, out, plan.problem().out_dtype, layout, plan.problem().lse};
   Request request(inputs, Request::Outputs::made);
   const rapt::Device& device = request.device();
   if (device.backend != plan.device().backend || device.index != plan.device().index) {
@@ -129,10 +123,8 @@ void define_plan(nb::module_& module) {
              return "<rapt.Plan '" + self.plan.problem().to_string() + "' on " +
                     self.plan.device().to_string() + ": " + std::string(self.plan.kernel()) + ">";
            })
-      .def("run", &run_plan, "q"_a, "k"_a, "v"_a, nb::kw_only(), "bias"_a = nb::none(),
-           "mask"_a = nb::none(), "alibi"_a = nb::none(), "sinks"_a = nb::none(),
-           "q_starts"_a = nb::none(), "kv_starts"_a = nb::none(), "lengths"_a = nb::none(),
-           "page_table"_a = nb::none(), "layout"_a = nb::none(), "out"_a = nb::none());
+      .def("run", &run_plan, "q"_a, "k"_a, "v"_a, nb::kw_only(), "layout"_a = nb::none(),
+           "out"_a = nb::none(), "others"_a);
 }
 
 void define_memory(nb::module_& module) {

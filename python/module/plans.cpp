@@ -35,7 +35,7 @@ struct KeyHash {
          {p.batch, p.heads, p.kv_heads, p.q_len, p.kv_len, p.total_q, p.total_kv, p.qk_dim, p.v_dim,
           p.page_size, p.q[0], p.q[1], p.k[0], p.k[1], p.offset.value_or(-1),
           p.window.left.value_or(-1), p.window.right.value_or(-1),
-          static_cast<std::int64_t>(p.dtype)})
+          static_cast<std::int64_t>(p.dtype), static_cast<std::int64_t>(p.out_dtype)})
       hash = (hash ^ static_cast<std::size_t>(number)) * 0x9E3779B97F4A7C15u;
     return hash ^ hash >> 32;
   }

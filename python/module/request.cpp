@@ -21,6 +21,30 @@ std::string text_of(const std::array<std::int64_t, 4>& sizes, int axes) {
   return text + ")";
 }
 
+// As Python calls a tensor.
+std::string_view python_name(const rapt::TensorInfo& info) {
+  return info.name == "kv_lengths" ? "lengths" : info.name;
+}
+
+// What a keyword may name beside q, k, v and out; null: nothing.
+const rapt::TensorInfo* optional_input(std::string_view keyword) {
+  for (const rapt::TensorInfo& info : rapt::tensors()) {
+    if (!info.needed && !info.written && python_name(info) == keyword) return &info;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void refuse_keyword(const char* keyword) {
+  std::string names;
+  for (const rapt::TensorInfo& info : rapt::tensors()) {
+    if (!info.needed && !info.written)
+      (names += names.empty() ? "" : ", ") += std::string(python_name(info));
+  }
+  const std::string sentence =
+      "unexpected keyword argument '" + std::string(keyword) + "'; arrays are " + names;
+  throw nb::type_error(sentence.c_str());
+}
+
 std::optional<std::int64_t> bound_from(nb::handle bound) {
   if (bound.is_none()) return {};
   return nb::cast<std::int64_t>(bound);
@@ -47,6 +71,12 @@ class CpuWorkspace {
 
 }  // namespace
 
+std::optional<DType> out_dtype_from(const std::optional<std::string>& name) {
+  if (!name) return {};
+  if (*name != "f32") fault("out_dtype is '" + *name + "'; it is None, for q's type, or 'f32'");
+  return DType::f32;
+}
+
 rapt::Window window_from(nb::handle window) {
   if (window.is_none()) return {};
   if (nb::isinstance<nb::int_>(window)) return {.left = bound_from(window), .right = {}};
@@ -69,14 +99,7 @@ Request::Request(const Inputs& inputs, Outputs outputs)
   q_axes_ = arrays_[0]->axes();
   a.k = main_tensor("k", inputs.k);
   a.v = main_tensor("v", inputs.v);
-  a.bias = score_tensor("bias", inputs.bias);
-  a.mask = score_tensor("mask", inputs.mask);
-  a.alibi = index_tensor("alibi", inputs.alibi, 1);
-  a.sinks = index_tensor("sinks", inputs.sinks, 1);
-  a.q_starts = index_tensor("q_starts", inputs.q_starts, 1);
-  a.kv_starts = index_tensor("kv_starts", inputs.kv_starts, 1);
-  a.kv_lengths = index_tensor("lengths", inputs.lengths, 1);
-  a.page_table = index_tensor("page_table", inputs.page_table, 2);
+  read_others(inputs.others);
   make_outputs(inputs, outputs);
 }
 
@@ -96,17 +119,23 @@ Tensor Request::main_tensor(const char* name, nb::handle object) {
   return heads_first_ ? tensor.transposed(1, 2) : tensor;
 }
 
-Tensor Request::score_tensor(const char* name, nb::handle object) {
-  if (object.is_none()) return {};
-  const Array& array = import(name, object);
-  return array.tensor(4 - array.axes());
+void Request::read_others(const nb::kwargs& others) {
+  for (const auto& [key, object] : others) {
+    const char* name = nb::borrow<nb::str>(key).c_str();
+    const rapt::TensorInfo* info = optional_input(name);
+    if (!info) refuse_keyword(name);
+    if (!object.is_none()) arguments_.*info->member = other_tensor(*info, name, object);
+  }
 }
 
-Tensor Request::index_tensor(const char* name, nb::handle object, int axes) {
-  if (object.is_none()) return {};
+Tensor Request::other_tensor(const rapt::TensorInfo& info, const char* name, nb::handle object) {
   const Array& array = import(name, object);
-  if (array.axes() != axes)
-    fault(std::string(name) + " has " + axes_of(array) + "; it needs " + std::to_string(axes));
+  if (info.form == rapt::TensorInfo::Form::pairs) return array.tensor(4 - array.axes());
+  if (array.axes() < info.least_axes || array.axes() > info.most_axes) {
+    fault(std::string(name) + " has " + axes_of(array) + "; it needs " +
+          std::to_string(info.least_axes) +
+          (info.most_axes > info.least_axes ? " or " + std::to_string(info.most_axes) : ""));
+  }
   return array.tensor(0);
 }
 
@@ -132,6 +161,7 @@ void Request::make_outputs(const Inputs& inputs, Outputs outputs) {
     lse_ = nb::none();
   }
   rapt::Arguments& a = arguments_;
+  const DType out_dtype = inputs.out_dtype.value_or(a.q.dtype);
   const std::array<std::int64_t, 4> out_size = {a.q.size[0], a.q.size[heads_first_ ? 2 : 1],
                                                 a.q.size[heads_first_ ? 1 : 2], a.v.size[3]};
   const std::array<std::int64_t, 3> lse_size = {a.q.size[0], a.q.size[2], a.q.size[1]};
@@ -140,12 +170,12 @@ void Request::make_outputs(const Inputs& inputs, Outputs outputs) {
   lse_is_new_ = inputs.lse && lse_.is_none();
   if (outputs == Outputs::imagined && out_is_new_) {
     void* const aligned = reinterpret_cast<void*>(std::uintptr_t{64});  // as new arrays are
-    const Tensor dense = Tensor::dense(aligned, a.q.dtype, out_size);
+    const Tensor dense = Tensor::dense(aligned, out_dtype, out_size);
     a.out = heads_first_ ? dense.transposed(1, 2) : dense;
     if (lse_is_new_) a.lse = Tensor::dense(aligned, DType::f32, lse_size);
     return;
   }
-  if (out_is_new_) out_ = new_array(like_, std::span(out_size).subspan(missing), a.q.dtype);
+  if (out_is_new_) out_ = new_array(like_, std::span(out_size).subspan(missing), out_dtype);
   a.out = main_tensor("out", out_);
   check_writable("out", *arrays_[array_count_ - 1]);
   const auto got = heads_first_ ? a.out.transposed(1, 2).size : a.out.size;

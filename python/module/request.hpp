@@ -10,10 +10,12 @@
 
 namespace rapt_python {
 
-// The arrays of a call; None where absent.
+// The arrays of a call.
 struct Inputs {
-  nb::object q, k, v, bias, mask, alibi, sinks, q_starts, kv_starts, lengths, page_table;
-  nb::object out;  // an array, or a pair (out, lse)
+  nb::object q, k, v;
+  nb::kwargs others;                     // by the names that rapt::tensors() has; None where absent
+  nb::object out;                        // None, an array, or a pair (out, lse)
+  std::optional<rapt::DType> out_dtype;  // of a new one; absent: as q's
   std::string layout = "bshd";
   bool lse = false;
 };
@@ -23,6 +25,9 @@ struct Settings {
   rapt::Options options;
   std::string kernel;  // empty: rapt's choice
 };
+
+// None, or "f32".
+std::optional<rapt::DType> out_dtype_from(const std::optional<std::string>& name);
 
 // None, a left bound, or a pair of bounds of which either may be None.
 rapt::Window window_from(nb::handle window);
@@ -43,8 +48,8 @@ class Request {
  private:
   const Array& import(const char* name, nb::handle object);
   rapt::Tensor main_tensor(const char* name, nb::handle object);
-  rapt::Tensor score_tensor(const char* name, nb::handle object);
-  rapt::Tensor index_tensor(const char* name, nb::handle object, int axes);
+  void read_others(const nb::kwargs& others);
+  rapt::Tensor other_tensor(const rapt::TensorInfo& info, const char* name, nb::handle object);
   rapt::Tensor lse_tensor(nb::handle object);
   void make_outputs(const Inputs& inputs, Outputs outputs);
 
