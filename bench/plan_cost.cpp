@@ -4,8 +4,9 @@
 //   choice
 //
 // Prints microseconds, the median and the least of many rounds. A run on a GPU counts until it is
-// in the stream; problems should be small, so that the stream never fills. What a launch by itself
-// costs is bench/launch_cost.cu's to say.
+// in the stream; problems should be small, so that the stream never fills. Where the program was
+// linked with --wrap for CUDA's launches, runs are timed once more with those left out: what is
+// left is rapt's own.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,6 +16,25 @@
 
 #include "src/library/registry.hpp"
 #include "src/verify/data.hpp"
+
+#if defined(RAPT_WITH_CUDA_LAUNCHES_WRAPPED)
+#include <cuda_runtime_api.h>
+
+static bool launches_left_out = false;
+extern "C" {
+cudaError_t __real_cudaLaunchKernelExC(const cudaLaunchConfig_t*, const void*, void**);
+cudaError_t __wrap_cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel,
+                                       void** arguments) {
+  return launches_left_out ? cudaSuccess : __real_cudaLaunchKernelExC(config, kernel, arguments);
+}
+cudaError_t __real_cudaMemsetAsync(void*, int, size_t, cudaStream_t);
+cudaError_t __wrap_cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
+  return launches_left_out ? cudaSuccess : __real_cudaMemsetAsync(memory, value, bytes, stream);
+}
+}
+#else
+static bool launches_left_out = false;
+#endif
 
 namespace {
 
@@ -55,9 +75,15 @@ void measure(const rapt::Device& device, const std::string& text, const std::str
   const auto run = [&] { plan.run(arguments, {.workspace = workspace.bytes()}); };
   run();
   const Times ran = time_of(100, run, settle);
-  std::printf("%-44s %-20s plan %7.2f (%.2f)   run %7.3f (%.3f)   workspace %zu\n", text.c_str(),
-              std::string(plan.kernel()).c_str(), made.median, made.least, ran.median, ran.least,
-              plan.workspace_bytes());
+  std::printf("%-44s %-20s plan %7.2f (%.2f)   run %7.3f (%.3f)", text.c_str(),
+              std::string(plan.kernel()).c_str(), made.median, made.least, ran.median, ran.least);
+  if (device.backend == rapt::Backend::cuda) {
+    launches_left_out = true;
+    const Times own = time_of(100, run, settle);
+    launches_left_out = false;
+    std::printf("   without launches %7.3f (%.3f)", own.median, own.least);
+  }
+  std::printf("   workspace %zu\n", plan.workspace_bytes());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "src/core/match.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <span>
 
 #include "src/core/fault.hpp"
@@ -24,6 +25,11 @@ std::array<std::int64_t, 4> expected_strides(const Problem& p, const TensorRule&
     break;
   }
   return result;
+}
+
+// Or, where that overflows, more than any problem has.
+std::int64_t product(std::int64_t a, std::int64_t b) {
+  return checked_product(a, b).value_or(std::numeric_limits<std::int64_t>::max());
 }
 
 // As a message calls it.
@@ -85,13 +91,13 @@ Sizes Matcher::sizes_of(const Arguments& a) const {
   const Problem& p = problem_;
   Sizes sizes = planned_sizes(p);
   if (p.varlen) {
-    sizes.batch = a.q_starts.size[0] - 1;
+    sizes.batch = a.q_starts.size[0] > 0 ? a.q_starts.size[0] - 1 : -1;
     sizes.total_q = a.q.size[1];
     if (!p.paged()) sizes.total_kv = a.k.size[1];
   } else if (p.lengths) {
     sizes.batch = a.q.size[0];
     sizes.q_len = a.q.size[1];
-    sizes.total_q = sizes.batch * sizes.q_len;
+    sizes.total_q = product(sizes.batch, sizes.q_len);
     if (!p.paged()) sizes.kv_len = a.k.size[1];
   }
   if (p.paged()) {
@@ -100,7 +106,7 @@ Sizes Matcher::sizes_of(const Arguments& a) const {
     sizes.table_pages = a.page_table.size[1];
     // Sequences of a narrower table are shorter.
     if (p.lengths && sizes.table_pages < needed)
-      sizes.kv_len = std::max<std::int64_t>(sizes.table_pages, 0) * p.page_size;
+      sizes.kv_len = product(std::max<std::int64_t>(sizes.table_pages, 0), p.page_size);
   }
   return sizes;
 }
@@ -113,7 +119,8 @@ bool Matcher::within_bounds(const Sizes& sizes) const {
   return within(sizes.batch, p.batch) && within(sizes.q_len, p.q_len) &&
          within(sizes.kv_len, p.kv_len) && within(sizes.total_q, p.total_q) &&
          (!p.varlen || within(sizes.total_kv, p.total_kv)) && sizes.pages >= 0 &&
-         sizes.table_pages >= 0 && (!p.paged() || sizes.table_pages * p.page_size >= sizes.kv_len);
+         sizes.table_pages >= 0 &&
+         (!p.paged() || product(sizes.table_pages, p.page_size) >= sizes.kv_len);
 }
 
 Sizes Matcher::match(const Arguments& arguments) const {
@@ -167,7 +174,7 @@ void Matcher::require_bounds(const Arguments& a, const Sizes& sizes) const {
   }
   if (!p.paged()) return;
   if (sizes.pages < 0) fault("k's page axis has size ", sizes.pages, "; it must be 0 or more");
-  if (sizes.table_pages * p.page_size < sizes.kv_len) {
+  if (product(sizes.table_pages, p.page_size) < sizes.kv_len) {
     fault("page_table has room for ", sizes.table_pages, " pages of a sequence; ", sizes.kv_len,
           " keys need ", planned_sizes(p).table_pages);
   }

@@ -83,10 +83,17 @@ bool contains(const std::vector<Config>& configs, const Config& config) {
   return std::ranges::find(configs, config) != configs.end();
 }
 
+// A kernel that takes the problem, and its configs as configs_of() gives them.
+struct Choice {
+  const Kernel* kernel = nullptr;
+  std::vector<Config> configs;
+};
+
 // The kernel's best guess with the caller's values in place of its own. The result must be one of
 // the kernel's candidates: those are what it was built for.
-Config configure(const Kernel& kernel, const Question& question, const Config& given) {
-  const std::vector<Config> candidates = configs_of(kernel, question);
+Config configure(const Choice& choice, const Question& question, const Config& given) {
+  const Kernel& kernel = *choice.kernel;
+  const std::vector<Config>& candidates = choice.configs;
   Config config = candidates.front();
   for (const auto& [key, value] : given.values) {
     const auto own =
@@ -97,7 +104,7 @@ Config configure(const Kernel& kernel, const Question& question, const Config& g
     }
     own->second = value;
   }
-  if (contains(candidates, config)) return config;
+  if (given.values.empty() || contains(candidates, config)) return config;
   std::string why;
   if (contains(kernel.configs(question.problem, question.device), config)) {
     why = text(", which needs ",
@@ -114,14 +121,15 @@ bool may_be_chosen(const Kernel& kernel, const Question& question) {
          kernel.operation == question.problem.operation && !kernel.by_name_only;
 }
 
-const Kernel* least_estimate(const Question& question) {
-  const Kernel* best = nullptr;
+// No kernel: nobody takes the problem.
+Choice least_estimate(const Question& question) {
+  Choice best;
   double least = 0;
   for (const Kernel* kernel : registered_kernels()) {
     if (!may_be_chosen(*kernel, question)) continue;
-    const Candidate candidate = judge(*kernel, question);
-    if (candidate.refusal.empty() && (!best || candidate.seconds < least)) {
-      best = kernel;
+    Candidate candidate = judge(*kernel, question);
+    if (candidate.refusal.empty() && (!best.kernel || candidate.seconds < least)) {
+      best = {kernel, std::move(candidate.configs)};
       least = candidate.seconds;
     }
   }
@@ -176,15 +184,18 @@ Tuning obeyable_tuning(const Question& question) {
 }
 
 // Where nobody names a kernel.
-const Kernel& choose(const Question& question, const Tuning& tuning) {
-  if (tuning.winner) return find_kernel(tuning.winner->kernel);
-  if (const Kernel* kernel = least_estimate(question)) return *kernel;
+Choice choose(const Question& question, const Tuning& tuning) {
+  if (tuning.winner) {
+    const Kernel& kernel = find_kernel(tuning.winner->kernel);
+    return {&kernel, configs_of(kernel, question)};
+  }
+  if (Choice choice = least_estimate(question); choice.kernel) return choice;
   throw Error(ErrorCode::unsupported, text("no kernel on ", question.device.to_string(), " takes '",
                                            question.problem.to_string(), "'", refusals(question)));
 }
 
 // The kernel of that name, if it can be had.
-const Kernel& take(std::string_view wanted, std::string_view reason, const Question& question) {
+Choice take(std::string_view wanted, std::string_view reason, const Question& question) {
   const Kernel& kernel = find_kernel(wanted);
   if (kernel.backend != question.device.backend) {
     throw Error(ErrorCode::unsupported,
@@ -196,7 +207,7 @@ const Kernel& take(std::string_view wanted, std::string_view reason, const Quest
     throw Error(ErrorCode::unsupported, text(kernel.name, " (", reason, ") refuses '",
                                              question.problem.to_string(), "': ", support.refusal));
   }
-  return kernel;
+  return {&kernel, configs_of(kernel, question)};
 }
 
 }  // namespace
@@ -211,9 +222,9 @@ Selection select(const Problem& problem, const Device& device, const PlanOptions
   std::string reason = wanted.empty()  ? "least estimate"
                        : named.empty() ? "named by RAPT_KERNEL"
                                        : "named by the caller";
-  const Kernel& kernel = wanted.empty() ? choose(question, tuning) : take(wanted, reason, question);
+  const Choice choice = wanted.empty() ? choose(question, tuning) : take(wanted, reason, question);
   const Config* values = &options.config;
-  if (tuning.winner && tuning.winner->kernel == kernel.name) {
+  if (tuning.winner && tuning.winner->kernel == choice.kernel->name) {
     const bool own_config = !options.config.values.empty();
     if (!own_config) values = &tuning.winner->config;
     const std::string measured =
@@ -224,7 +235,7 @@ Selection select(const Problem& problem, const Device& device, const PlanOptions
       reason += text("; config ", measured);
     }
   }
-  return {&kernel, configure(kernel, question, *values), reason, std::move(tuning.warnings)};
+  return {choice.kernel, configure(choice, question, *values), reason, std::move(tuning.warnings)};
 }
 
 Explanation explain(const Problem& problem, const Device& device, const PlanOptions& options) {
@@ -243,7 +254,8 @@ Explanation explain(const Problem& problem, const Device& device, const PlanOpti
     result.reason = error.what();
   }
   const Question question = {problem, device, options.workspace_limit};
-  if (const Kernel* kernel = least_estimate(question)) result.least_estimate = kernel->name;
+  if (const Choice least = least_estimate(question); least.kernel)
+    result.least_estimate = least.kernel->name;
   for (const Kernel* kernel : registered_kernels()) {
     if (kernel->backend != device.backend || kernel->operation != problem.operation) continue;
     const bool chosen = selection && selection->kernel == kernel;

@@ -154,63 +154,82 @@ constexpr double alone = 0.65;
 constexpr double scoring_slowdown = 2;
 
 // Multiprocessors take blocks in waves. A wave lasts as long as the memory or the arithmetic of all
-// its blocks, but no less than the tiles of one.
-Estimate estimate_with(const Problem& p, const Device& device, const TileConfig& tiles,
-                       Index splits) {
-  const bool uneven = p.window.left || p.window.right || p.varlen || p.lengths;
-  const double multiprocessors = std::max(device.multiprocessors, 1);
-  const double rows = double(std::max<Index>(p.total_q, 1)) * double(p.heads);
-  const double row_tiles = double(std::max<Index>(gpu::tiles_of_rows(p, tiles.rows()), 1));
-  const double dims = double(std::max<Index>(p.qk_dim + p.v_dim, 1));
-  const double most_keys = double(gpu::expected_keys(p));
-  // Keys that a tile of rows sees: on the diagonal, more than a row does.
-  const double group = double(p.heads) / double(p.kv_heads);
-  const double diagonal = std::min(double(p.q_len), double(tiles.rows()) / group) / 2;
-  const double keys =
-      std::min(most_keys, p.flops() / (2.0 * dims * rows) + (uneven ? diagonal : 0.0));
-  const double least_chunk = std::max<double>(tiles.keys, gpu::split_kv_least_keys);
-  const auto chunk_of = [&](double all) {
-    return std::min(all, std::max(least_chunk, all / double(splits)));
-  };
-  const double chunk = chunk_of(keys), chunks = chunk > 0 ? std::ceil(keys / chunk) : 1;
-  const double steps = std::ceil(chunk / tiles.keys);
-  const double most_steps = std::ceil(chunk_of(most_keys) / tiles.keys);
-  const double filled = p.varlen ? double(p.total_q) / std::max(1.0, double(p.q_len * p.batch)) : 1;
-  const double blocks =
-      double(p.batch) * double(p.kv_heads) * std::max(1.0, row_tiles * filled) * chunks;
+// its blocks, but no less than the tiles of one. What does not depend on the splits is worked out
+// once.
+class Waves {
+ public:
+  Waves(const Problem& p, const Device& device, const TileConfig& tiles)
+      : tiles_(tiles),
+        uneven_(p.window.left || p.window.right || p.varlen || p.lengths),
+        multiprocessors_(std::max(device.multiprocessors, 1)),
+        rows_(double(std::max<Index>(p.total_q, 1)) * double(p.heads)),
+        most_keys_(double(gpu::expected_keys(p))),
+        v_dim_(double(p.v_dim)),
+        latency_(p.paged() ? paged_tile_seconds : tile_seconds),
+        read_bandwidth_(std::max(device.nominal.read_bandwidth, 1.0)) {
+    const double row_tiles = double(std::max<Index>(gpu::tiles_of_rows(p, tiles.rows()), 1));
+    const double dims = double(std::max<Index>(p.qk_dim + p.v_dim, 1));
+    // Keys that a tile of rows sees: on the diagonal, more than a row does.
+    const double group = double(p.heads) / double(p.kv_heads);
+    const double diagonal = std::min(double(p.q_len), double(tiles.rows()) / group) / 2;
+    keys_ = std::min(most_keys_, p.flops() / (2.0 * dims * rows_) + (uneven_ ? diagonal : 0.0));
+    const double filled =
+        p.varlen ? double(p.total_q) / std::max(1.0, double(p.q_len * p.batch)) : 1;
+    row_blocks_ = double(p.batch) * double(p.kv_heads) * std::max(1.0, row_tiles * filled);
 
-  // Of one tile on one multiprocessor. The row tiles of a kv head share what is read from memory.
-  const double share = 1.0 / multiprocessors;
-  const double bytes = double(tiles.keys) * dims * double(size_in_bytes(p.dtype));
-  const double bandwidth = 0.78 * share * std::max(device.nominal.read_bandwidth, 1.0);
-  const double compute = 4.0 * tiles.dim * tiles.keys * tiles.rows() *
-                         (gpu::has_scoring(p) ? scoring_slowdown : 1.0) /
-                         (efficiency(tiles) * share * std::max(device.nominal.matrix_flops, 1.0));
-  const double memory = std::max(bytes / row_tiles, bytes / 1.5) / bandwidth;
-  // Waiting for memory and its bandwidth hide each other, but not altogether.
-  const double latency = p.paged() ? paged_tile_seconds : tile_seconds;
-  const auto step = [&](double resident) {
-    return std::max({compute / alone, resident * compute,
-                     std::cbrt(std::pow(latency, 3) + std::pow(resident * memory, 3))});
-  };
-  const auto wave = [&](double resident) {
-    return resident > 0 ? block_seconds + steps * step(resident) : 0;
-  };
-  const double blocks_each = blocks / multiprocessors, waves = blocks_each / tiles.blocks;
-  double seconds = gpu::launch_seconds;
-  if (uneven)
-    seconds += std::max(waves * wave(tiles.blocks), block_seconds + most_steps * step(1));
-  else
-    seconds += std::floor(waves) * wave(tiles.blocks) +
-               wave(std::ceil(blocks_each - std::floor(waves) * tiles.blocks));
-  if (chunks > 1) {
-    const double partial_bytes = 4.0 * rows * chunks * double(p.v_dim + 2);
-    seconds += gpu::launch_seconds + combine_seconds +
-               2 * partial_bytes / (0.35 * std::max(device.nominal.read_bandwidth, 1.0));
+    // Of one tile on one multiprocessor. The row tiles of a kv head share what is read from memory.
+    const double share = 1.0 / multiprocessors_;
+    const double bytes = double(tiles.keys) * dims * double(size_in_bytes(p.dtype));
+    const double bandwidth = 0.78 * share * read_bandwidth_;
+    compute_ = 4.0 * tiles.dim * tiles.keys * tiles.rows() *
+               (gpu::has_scoring(p) ? scoring_slowdown : 1.0) /
+               (efficiency(tiles) * share * std::max(device.nominal.matrix_flops, 1.0));
+    memory_ = std::max(bytes / row_tiles, bytes / 1.5) / bandwidth;
   }
-  const bool idle = blocks_each * steps * std::max(compute, memory) < seconds / 2;
-  return {seconds, idle ? "overhead" : compute > memory ? "compute" : "memory"};
-}
+
+  Estimate with(Index splits) const {
+    const double chunk = chunk_of(keys_, splits), chunks = chunk > 0 ? std::ceil(keys_ / chunk) : 1;
+    const double steps = std::ceil(chunk / tiles_.keys);
+    const auto wave = [&](double resident) {
+      return resident > 0 ? block_seconds + steps * step(resident) : 0;
+    };
+    const double blocks_each = row_blocks_ * chunks / multiprocessors_;
+    const double waves = blocks_each / tiles_.blocks;
+    double seconds = gpu::launch_seconds;
+    if (uneven_) {
+      const double most_steps = std::ceil(chunk_of(most_keys_, splits) / tiles_.keys);
+      seconds += std::max(waves * wave(tiles_.blocks), block_seconds + most_steps * step(1));
+    } else {
+      seconds += std::floor(waves) * wave(tiles_.blocks) +
+                 wave(std::ceil(blocks_each - std::floor(waves) * tiles_.blocks));
+    }
+    if (chunks > 1) {
+      const double partial_bytes = 4.0 * rows_ * chunks * (v_dim_ + 2);
+      seconds +=
+          gpu::launch_seconds + combine_seconds + 2 * partial_bytes / (0.35 * read_bandwidth_);
+    }
+    const bool idle = blocks_each * steps * std::max(compute_, memory_) < seconds / 2;
+    return {seconds, idle ? "overhead" : compute_ > memory_ ? "compute" : "memory"};
+  }
+
+ private:
+  double chunk_of(double all, Index splits) const {
+    const double least = std::max<double>(tiles_.keys, gpu::split_kv_least_keys);
+    return std::min(all, std::max(least, all / double(splits)));
+  }
+
+  // Waiting for memory and its bandwidth hide each other, but not altogether.
+  double step(double resident) const {
+    const double reading = resident * memory_;
+    return std::max({compute_ / alone, resident * compute_,
+                     std::cbrt(latency_ * latency_ * latency_ + reading * reading * reading)});
+  }
+
+  TileConfig tiles_;
+  bool uneven_;
+  double multiprocessors_, rows_, most_keys_, v_dim_, latency_, read_bandwidth_;
+  double keys_, row_blocks_, compute_, memory_;
+};
 
 Config config_of(Index rows, Index splits) { return {{{"rows", rows}, {"splits", splits}}}; }
 
@@ -248,8 +267,9 @@ std::vector<Config> configs(const Problem& p, const Device& device) {
     Index most =
         p.batch_invariant ? 1 : gpu::most_chunks(p, std::clamp<Index>(wanted, 2, most_splits));
     if (p.bounded()) most = std::min(most, gpu::splits_in_room(p, room_for(p, device, most)));
+    const Waves waves(p, device, tiles);
     for (Index splits = 1; splits <= most; splits = after(splits)) {
-      const double seconds = estimate_with(p, device, tiles, splits).seconds;
+      const double seconds = waves.with(splits).seconds;
       if ((splits & (splits - 1)) == 0) others.push_back({tiles.rows(), splits});
       if (least > 0 && seconds >= least) continue;
       best = {tiles.rows(), splits};
@@ -268,7 +288,7 @@ std::vector<Config> configs(const Problem& p, const Device& device) {
 Estimate estimate(const Task& task) {
   Estimate result = {};
   with_tiles(task.problem, task.config.at("rows"), [&]<TileConfig tiles>() {
-    result = estimate_with(task.problem, task.device, tiles, task.config.at("splits"));
+    result = Waves(task.problem, task.device, tiles).with(task.config.at("splits"));
   });
   return result;
 }
@@ -292,7 +312,7 @@ std::unique_ptr<const Prepared> prepare(const Task& task) {
               call.batch * call.kv_heads *
               semantics::divided_up(call.q_len * planned.shared.group.value, tiles.rows());
           const auto seconds = [&](const Problem& run, Index count) {
-            return estimate_with(run, task.device, tiles, count).seconds;
+            return Waves(run, task.device, tiles).with(count).seconds;
           };
           const Parameters parameters = planned.parameters(
               call, where_to,

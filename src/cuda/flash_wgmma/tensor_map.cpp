@@ -11,6 +11,7 @@ namespace {
 // From the driver that is loaded, so that nothing links to it.
 template <class Function>
 Function* driver_function(const char* name) {
+  require(cudaFree(nullptr), "start");  // the driver's functions do not start it themselves
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result = {};
   require(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result),
