@@ -107,13 +107,26 @@ Array read_mask(const std::string& path) {
   return array;
 }
 
-Array read_per_head(const std::string& path) {
-  Array array = read_axes(path, 1, "one value for each query head");
+Array as_f32(Array array, const std::string& path) {
   if (array.dtype != DType::f32) {
     fault("{} holds {}; it must be float32: convert it with .astype('float32')", path,
           name(array.dtype));
   }
   return array;
+}
+
+// Slopes may differ from sequence to sequence.
+Array read_slopes(const std::string& path) {
+  Array array = read_npy(path);
+  if (array.shape.size() != 1 && array.shape.size() != 2) {
+    fault("{} has shape {}; it must have one axis, head, or two: batch, head", path,
+          shape_text(array.shape));
+  }
+  return as_f32(std::move(array), path);
+}
+
+Array read_per_head(const std::string& path) {
+  return as_f32(read_axes(path, 1, "one value for each query head"), path);
 }
 
 // The tensors of one run, and the memory they lie in.
@@ -127,7 +140,7 @@ class Tensors {
     arguments_.v = keep_main(read_main(options.v, options));
     if (!options.bias.empty()) arguments_.bias = keep(read_bias(options.bias, arguments_.q.dtype));
     if (!options.mask.empty()) arguments_.mask = keep(read_mask(options.mask));
-    if (!options.alibi.empty()) arguments_.alibi = keep(read_per_head(options.alibi));
+    if (!options.alibi.empty()) arguments_.alibi = keep(read_slopes(options.alibi));
     if (!options.sinks.empty()) arguments_.sinks = keep(read_per_head(options.sinks));
 
     const auto [batch, seq, heads, dim] = arguments_.q.size;
@@ -219,7 +232,7 @@ void add_files(CLI::App& command, RunOptions& options) {
                   "True where a pair may attend: batch, head, q, kv, with size 1 where broadcast; "
                   "bool or uint8")
       ->type_name("FILE");
-  command.add_option("--alibi", options.alibi, "ALiBi slopes, one for each query head; float32")
+  command.add_option("--alibi", options.alibi, "ALiBi slopes: head, or batch, head; float32")
       ->type_name("FILE");
   command
       .add_option("--sinks", options.sinks,

@@ -83,7 +83,8 @@ typedef struct rapt_tensor {
  *   lse         [batch, head, seq] f32          packed: [1, head, total]
  *   bias        [batch, head, seq q, seq kv], size 1 where broadcast; f32 or q's dtype
  *   mask        as bias, u8; 1: attend
- *   alibi, sinks            [head] f32
+ *   alibi                   [head] or [batch, head] f32
+ *   sinks                   [head] f32
  *   q_starts, kv_starts     [batch + 1] i32: packed sequences; kv_starts only if keys are not paged
  *   kv_lengths              [batch] i32: how many keys of each sequence are in use
  *   page_table              [batch, pages of a sequence] i32 */

@@ -81,7 +81,8 @@ struct RAPT_API Tensor {
 //   lse         [batch, head, seq] f32          packed: [1, head, total]
 //   bias        [batch, head, seq q, seq kv], size 1 where broadcast; f32 or q's type
 //   mask        as bias, u8; 1: attend
-//   alibi, sinks            [head] f32
+//   alibi                   [head] or [batch, head] f32
+//   sinks                   [head] f32
 //   q_starts, kv_starts     [batch + 1] i32: packed sequences; kv_starts only if keys are not paged
 //   kv_lengths              [batch] i32: how many keys of each sequence are in use
 //   page_table              [batch, pages of a sequence] i32
@@ -159,7 +160,8 @@ struct RAPT_API Problem {
   float scale = 0;
   float softcap = 0;
   ScoreTensor bias = {}, mask = {};
-  bool alibi = false, sinks = false, lse = false, batch_invariant = false, tf32 = false;
+  bool alibi = false, alibi_per_sequence = false;  // slopes [head], or [batch, head]
+  bool sinks = false, lse = false, batch_invariant = false, tf32 = false;
   Strides q = {}, k = {}, v = {}, out = {};  // (batch, seq, head)
   Strides lse_stride = {};                   // (batch, head, seq)
   std::int64_t alignment = 16;  // bytes, of the pointers and strides of q, k, v and out; 16 at most

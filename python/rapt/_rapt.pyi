@@ -37,6 +37,7 @@ def attention(
     tf32: bool = False,
     kernel: str | None = None,
     out: Any = None,
+    out_dtype: Literal["f32"] | None = None,
 ) -> Any:
     """softmax(Q Kᵀ · scale + bias) V, exactly.
 
@@ -47,7 +48,8 @@ def attention(
     window       keys before the position: a number, or (left, right) where None is unbounded
     offset       position of query 0 among the keys; by default the last query meets the last key
     bias, mask   broadcast to (batch, head, seq q, seq kv); float32 or q's type, bool (True: attend)
-    alibi        float32 slopes, one a head; sinks: float32 logits without a value, one a head
+    alibi        float32 slopes: head, or (batch, head)
+    sinks        float32 logits without a value, one a head
     softcap      scores become softcap · tanh(score / softcap); 0: none
     scale        1/√dim unless given
     q_starts, kv_starts   int32, batch + 1: where packed sequences start, with the total at the end
@@ -56,7 +58,9 @@ def attention(
     max_q_len, max_kv_len   of one packed or paged sequence; by default what can be
     return_lse   also the log-sum-exp of each row: float32, (batch, head, seq)
     kernel       by name, as in rapt.kernels(); by default the fastest by estimate
-    out          where to write: an array, or with return_lse a pair; not read-only
+    out          where to write: an array, or with return_lse a pair; not read-only; out itself of
+                 q's type or float32
+    out_dtype    "f32": a new result is float32 whatever q is; by default of q's type
 
     On a GPU the work goes into the stream that q's library uses now. While rapt computes, the GIL
     is released. Faults are ValueError, NotImplementedError (no kernel takes it), LookupError (no
@@ -88,6 +92,7 @@ def plan(
     tf32: bool = False,
     kernel: str | None = None,
     out: Any = None,
+    out_dtype: Literal["f32"] | None = None,
 ) -> Plan:
     """A plan for arrays like these, with the arguments of attention()."""
 
@@ -117,6 +122,7 @@ def problem(
     tf32: bool = False,
     kernel: str | None = None,
     out: Any = None,
+    out_dtype: Literal["f32"] | None = None,
 ) -> str:
     """The problem string of such a call, for explain(), Plan() and the rapt program."""
 

@@ -136,11 +136,6 @@ def _options(
     softcap: float,
     slopes: torch.Tensor | None,
 ) -> dict[str, Any]:
-    if slopes is not None and slopes.dim() != 1:
-        raise NotImplementedError(
-            f"alibi_slopes has {slopes.dim()} axes; rapt takes one slope a head, the same for "
-            "every sequence: shape (heads,)"
-        )
     left, right = (None if side < 0 else side for side in window)
     return {
         "causal": causal,

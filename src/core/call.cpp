@@ -42,6 +42,7 @@ semantics::Call planned_call(const Problem& p) {
   call.bias_is_f32 = p.bias.dtype == DType::f32;
   copy_score_strides(p.bias, call.bias_stride);
   copy_score_strides(p.mask, call.mask_stride);
+  call.alibi_stride = p.alibi_per_sequence ? p.heads : 0;  // or as a run has it
   call.page_size = p.page_size;
   return call;
 }
@@ -61,6 +62,7 @@ semantics::Call make_call(const semantics::Call& planned, const Sizes& sizes, co
   call.bias = data_of(a.bias);
   call.mask = static_cast<const std::uint8_t*>(data_of(a.mask));
   call.alibi = static_cast<const float*>(data_of(a.alibi));
+  if (call.alibi_stride != 0) call.alibi_stride = a.alibi.stride[0];
   call.sinks = static_cast<const float*>(data_of(a.sinks));
   call.q_starts = static_cast<const std::int32_t*>(data_of(a.q_starts));
   call.kv_starts = static_cast<const std::int32_t*>(data_of(a.kv_starts));

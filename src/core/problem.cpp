@@ -56,6 +56,11 @@ ScoreTensor score_tensor(const Problem& p, const Tensor& tensor) {
   return result;
 }
 
+// [batch, head], not [head]. Slopes of one head in one sequence are both.
+bool has_slopes_of_sequences(const Problem& p, const Tensor& alibi) {
+  return p.heads > 1 ? alibi.size[1] == p.heads : alibi.size[0] != 1;
+}
+
 Window window_of(const Options& options) {
   Window window = options.window;
   if (options.causal && window.right.value_or(0) != 0) {
@@ -191,6 +196,7 @@ Problem Problem::of(const Arguments& a, const Options& options) {
   p.bias = score_tensor(p, a.bias);
   p.mask = score_tensor(p, a.mask);
   p.alibi = a.alibi.present();
+  p.alibi_per_sequence = p.alibi && has_slopes_of_sequences(p, a.alibi);
   p.sinks = a.sinks.present();
   p.lse = a.lse.present();
   p.batch_invariant = options.batch_invariant;

@@ -156,7 +156,6 @@ class Draft {
 
   bool read_flag() {
     static const std::map<std::string_view, bool Problem::*> flags = {
-        {"alibi", &Problem::alibi},
         {"sink", &Problem::sinks},
         {"lse", &Problem::lse},
         {"batch-invariant", &Problem::batch_invariant},
@@ -176,6 +175,10 @@ class Draft {
     } else if (word == "bshd" || word == "bhsd") {
       once("layout");
       layout_ = word == "bshd" ? Layout::bshd : Layout::bhsd;
+    } else if (word == "alibi" || word == "alibi:b") {
+      once("alibi");
+      fields_.alibi = true;
+      fields_.alibi_per_sequence = word == "alibi:b";
     } else if (word == "causal") {
       once("causal");
     } else {

@@ -89,7 +89,7 @@ std::string Problem::to_string() const {
   if (p.offset) result += text(" offset", *p.offset);
   if (p.bias.present()) result += score_token("bias", p.bias, p.dtype);
   if (p.mask.present()) result += score_token("mask", p.mask, p.dtype);
-  if (p.alibi) result += " alibi";
+  if (p.alibi) result += p.alibi_per_sequence ? " alibi:b" : " alibi";
   if (p.softcap != 0) result += text(" softcap", p.softcap);
   if (p.sinks) result += " sink";
   result += storage_tokens(p) + layout_tokens(p);

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "src/core/fault.hpp"
-#include "src/semantics/portable.hpp"
 
 namespace rapt {
 namespace {
@@ -32,6 +31,10 @@ Axes axes_of_pairs(const Problem& p) {
     if (!(p.*tensor).varies[axis]) result[axis] = Axis::one;
   }
   return result;
+}
+
+Axes axes_of_slopes(const Problem& p) {
+  return p.alibi_per_sequence ? axes<Axis::batch, Axis::head>(p) : axes<Axis::head>(p);
 }
 
 template <Tensor Arguments::*member, rapt_tensor rapt_arguments::*c_member>
@@ -109,7 +112,7 @@ constexpr TensorRule rules[] = {
     pairs<&Problem::bias>(RAPT_RULE(bias)),
     pairs<&Problem::mask>(RAPT_RULE(mask)),
     per_head(
-        RAPT_RULE(alibi), [](const Problem& p) { return p.alibi; }, axes<Axis::head>),
+        RAPT_RULE(alibi), [](const Problem& p) { return p.alibi; }, axes_of_slopes),
     per_head(
         RAPT_RULE(sinks), [](const Problem& p) { return p.sinks; }, axes<Axis::head>),
     index(RAPT_RULE(q_starts), with_varlen, axes<Axis::starts>),
@@ -122,6 +125,11 @@ constexpr TensorRule rules[] = {
 };
 #undef RAPT_RULE
 
+// Sizes that overflow are refused by validate() before anyone uses them.
+std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+
 TensorInfo info_of(const TensorRule& rule) {
   TensorInfo info = {
       rule.name, rule.member, rule.form, 1, 1, rule.needed, rule.written(Operation::forward)};
@@ -130,9 +138,14 @@ TensorInfo info_of(const TensorRule& rule) {
     case Form::pairs: info.most_axes = 4; break;
     case Form::logsumexp: info.least_axes = 2, info.most_axes = 3; break;
     case Form::plain: {
-      const auto is_real = [](Axis axis) { return axis != Axis::one; };
-      info.least_axes = info.most_axes =
-          static_cast<std::int32_t>(std::ranges::count_if(rule.axes(Problem()), is_real));
+      const auto count = [&](const Problem& problem) {
+        const auto is_real = [](Axis axis) { return axis != Axis::one; };
+        return static_cast<std::int32_t>(std::ranges::count_if(rule.axes(problem), is_real));
+      };
+      Problem with_all_axes;
+      with_all_axes.alibi_per_sequence = true;
+      info.least_axes = count(Problem());
+      info.most_axes = count(with_all_axes);
     }
   }
   return info;
@@ -160,7 +173,7 @@ std::span<const TensorInfo> tensors() {
 
 Sizes planned_sizes(const Problem& p, std::int64_t pages) {
   const std::int64_t table_pages =
-      p.paged() ? semantics::divided_up(p.kv_len, p.page_size) : std::int64_t{0};
+      p.paged() ? p.kv_len / p.page_size + (p.kv_len % p.page_size != 0) : 0;
   return {p.batch, p.q_len, p.kv_len, p.total_q, p.total_kv, pages, table_pages};
 }
 
@@ -172,7 +185,7 @@ AxisSizes axis_sizes(const Problem& p, const Sizes& s) {
   const bool keys_are_packed = packed_keys(p);
   set(Axis::one, 1);
   set(Axis::batch, s.batch);
-  set(Axis::starts, s.batch + 1);
+  set(Axis::starts, wrapping_sum(s.batch, 1));
   set(Axis::q_outer, p.varlen ? 1 : s.batch);
   set(Axis::query, p.varlen ? s.total_q : s.q_len);
   set(Axis::kv_outer, p.paged() ? s.pages : keys_are_packed ? 1 : s.batch);

@@ -155,6 +155,7 @@ void Problem::validate() const {
   check_types(*this);
   check_sizes(*this);
   check_bounds(*this);
+  if (alibi_per_sequence && !alibi) fault("slopes per sequence are said, but no slopes (alibi)");
   check_layouts(*this);
 }
 

@@ -142,7 +142,8 @@ class Naive {
       widen(static_cast<const Element*>(call_.q) + at, call_.qk_dim, q + r * call_.qk_dim);
     }
     float* key_scratch = q + rows_per_block * call_.qk_dim;
-    const float slope = call_.alibi ? call_.alibi[block.head] : 0;
+    const float slope =
+        call_.alibi ? semantics::slope_of(call_, block.sequence.index, block.head) : 0;
     const semantics::Scoring<float> scoring = {call_.scale, call_.softcap, slope};
     for (Index key = block.keys.begin; key < block.keys.end; ++key) {
       const Index at = semantics::row_offset(

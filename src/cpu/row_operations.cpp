@@ -97,7 +97,7 @@ RowScoring row_scoring(const semantics::Call& call, DType dtype,
   RowScoring row = {};
   row.scale = call.scale;
   row.softcap = call.softcap;
-  row.slope = call.alibi ? call.alibi[head] : 0;
+  row.slope = call.alibi ? semantics::slope_of(call, sequence.index, head) : 0;
   row.distance = static_cast<float>(query + sequence.offset - first_key);
   if (call.bias) {
     row.bias_type = call.bias_is_f32 ? DType::f32 : dtype;

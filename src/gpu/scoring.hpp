@@ -30,8 +30,8 @@ RAPT_DEVICE float scored_exponent(const semantics::Call& call, Index sequence, I
     bias = call.bias_is_f32 ? static_cast<const float*>(call.bias)[at]
                             : Target::to_float(static_cast<const Element*>(call.bias)[at]);
   }
-  const semantics::Scoring<float> scoring = {call.scale, call.softcap,
-                                             call.alibi ? call.alibi[head] : 0.0f};
+  const float slope = call.alibi ? semantics::slope_of(call, sequence, head) : 0.0f;
+  const semantics::Scoring<float> scoring = {call.scale, call.softcap, slope};
   return semantics::score(scoring, dot, bias, position, key) * log2_e;
 }
 

@@ -25,7 +25,7 @@ void scores_of_row(const semantics::Call& call, DType dtype, const Row& row,
   const Index position = query + sequence.offset;
   const Index q_row =
       semantics::row_offset(call.q_stride, semantics::query_place(call, sequence, query), head);
-  const Real slope = call.alibi ? Real(call.alibi[head]) : Real(0);
+  const Real slope = call.alibi ? Real(semantics::slope_of(call, sequence.index, head)) : Real(0);
   const semantics::Scoring<Real> scoring = {Real(call.scale), Real(call.softcap), slope};
 
   for (Index key = 0; key < sequence.kv_len; ++key) {

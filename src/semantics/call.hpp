@@ -36,7 +36,10 @@ struct Call {
   Index bias_stride[4];
   const uint8_t* mask;  // null: absent
   Index mask_stride[4];
-  const float *alibi, *sinks;  // per query head; null: absent
+  const float*
+      alibi;  // slopes of query heads, for each sequence alibi_stride further; null: absent
+  Index alibi_stride;
+  const float* sinks;  // per query head; null: absent
 
   const int32_t *q_starts, *kv_starts, *kv_lengths;  // null: absent
   const int32_t* page_table;                         // null: not paged
@@ -107,6 +110,11 @@ RAPT_HOST_DEVICE Index lse_offset(const Call& call, Place place, Index head) {
 RAPT_HOST_DEVICE Index pair_offset(const Index (&stride)[4], Index sequence, Index head,
                                    Index query, Index key) {
   return sequence * stride[0] + head * stride[1] + query * stride[2] + key * stride[3];
+}
+
+// Where there are slopes.
+RAPT_HOST_DEVICE float slope_of(const Call& call, Index sequence, Index head) {
+  return call.alibi[sequence * call.alibi_stride + head];
 }
 
 RAPT_HOST_DEVICE Index kv_head_of(const Call& call, Index head) {

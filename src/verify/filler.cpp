@@ -126,9 +126,10 @@ void Filler::fill_pages() {
 
 void Filler::fill_heads() {
   for (Index head = 0; head < problem_.heads; ++head) {
-    if (problem_.alibi) {
-      image<float>("alibi")[head] =
-          static_cast<float>(std::exp2(-8.0 * double(head + 1) / double(problem_.heads)));
+    const Index sequences = problem_.alibi_per_sequence ? problem_.batch : 1;
+    for (Index b = 0; problem_.alibi && b < sequences; ++b) {
+      const double slope = std::exp2(-8.0 * double(head + 1) / double(problem_.heads));
+      image<float>("alibi")[b * problem_.heads + head] = static_cast<float>(slope / double(b + 1));
     }
     if (problem_.sinks) {
       const bool absent = fill_ == Fill::hostile && random_.chance(0.1);

@@ -174,6 +174,7 @@ constexpr Feature features[] = {
      [](const Problem& p) { return p.bias.dtype == DType::f32 && p.dtype != DType::f32; }},
     {"mask", [](const Problem& p) { return p.mask.present(); }},
     {"alibi", [](const Problem& p) { return p.alibi; }},
+    {"alibi of sequences", [](const Problem& p) { return p.alibi_per_sequence; }},
     {"soft cap", [](const Problem& p) { return p.softcap > 0; }},
     {"sink", [](const Problem& p) { return p.sinks; }},
     {"varlen", [](const Problem& p) { return p.varlen; }},
@@ -205,6 +206,7 @@ Problem random_problem(std::uint64_t seed, Backend backend) {
     p.out_dtype = DType::f32;
     p.alignment = std::min(p.alignment, alignment_of_strides(p));
   }
+  p.alibi_per_sequence = p.alibi && random.chance(0.4);
   p.validate();
   return p;
 }

@@ -107,7 +107,10 @@ double Reference::largest_on_the_way(const Row& row, const std::vector<double>& 
   for (std::size_t key = 0; key < scores.size(); ++key) {
     if (scores[key] == -infinity) continue;
     const Index distance = std::abs(row.query + row.sequence.offset - static_cast<Index>(key));
-    const double slope = call_.alibi ? double(call_.alibi[row.head]) * double(distance) : 0;
+    const double slope =
+        call_.alibi
+            ? double(semantics::slope_of(call_, row.sequence.index, row.head)) * double(distance)
+            : 0;
     largest = std::max({largest, std::abs(scores[key]), std::abs(dots[key]), std::abs(slope)});
   }
   return largest;

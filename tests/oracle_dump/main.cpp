@@ -54,6 +54,7 @@ json fields_of(const Problem& p) {
           {"bias", fields_of(p.bias)},
           {"mask", fields_of(p.mask)},
           {"alibi", p.alibi},
+          {"alibi_per_sequence", p.alibi_per_sequence},
           {"sinks", p.sinks},
           {"lse", p.lse},
           {"batch_invariant", p.batch_invariant},

@@ -49,7 +49,8 @@ def oracle_faults(problem, memories, expected):
     (got_out, got_lse), (want_out, want_lse) = got_and_wanted(problem, memories, expected)
     arithmetic = FP64 * max(1, expected.largest_score)
     # Through f32 to the element type; ties may fall either way.
-    rounding = 1.01 * LAST_PLACE[problem.dtype] / 2 * np.abs(want_out) + SMALLEST[problem.dtype]
+    rounding = 1.01 * LAST_PLACE[problem.out_dtype] / 2 * np.abs(want_out)
+    rounding += SMALLEST[problem.out_dtype]
     magnitude = np.where(expected.rows[:, :, None, None], expected.magnitude, 0)
     faults = worst("out", got_out, want_out, rounding + arithmetic * magnitude)
     rounding = LAST_PLACE["f32"] / 2 * finite_part(want_lse)
@@ -61,7 +62,7 @@ def plain_error(problem, inputs, expected):
     plain = reference.attention(
         problem, inputs, np.float32, lambda weights: reference.round_to(problem.dtype, weights)
     )
-    rounded = reference.round_to(problem.dtype, plain.out)
+    rounded = reference.round_to(problem.out_dtype, plain.out)
     norm = np.linalg.norm(expected.out[expected.rows])
     return np.linalg.norm((rounded - expected.out)[expected.rows]) / norm if norm > 0 else 0
 

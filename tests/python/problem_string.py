@@ -21,6 +21,7 @@ class ScoreTensor:
 @dataclasses.dataclass
 class Problem:
     dtype: str = "f32"
+    out_dtype: str = None
     batch: int = 1
     heads: int = 1
     kv_heads: int = 1
@@ -41,6 +42,7 @@ class Problem:
     bias: ScoreTensor = None
     mask: ScoreTensor = None
     alibi: bool = False
+    alibi_per_sequence: bool = False
     sinks: bool = False
     lse: bool = False
     batch_invariant: bool = False
@@ -136,12 +138,14 @@ TOKENS = {
     f"kv{N}": _set(kv_len=int),
     rf"d{N}(?:/{N})?": _two("qk_dim", "v_dim"),
     "(f32|f16|bf16)": _set(dtype=str),
+    "out:(f32|f16|bf16)": _set(out_dtype=str),
     "causal": _set(right=0),
     rf"window(?=.){N}?(?::{N})?": _window,
     f"offset{N}": _set(offset=int),
     "bias:([bhqk]+|1)(?::(f32))?": _score_tensor("bias", None),
     "mask:([bhqk]+|1)": _score_tensor("mask", "u8"),
     "alibi": _set(alibi=True),
+    "alibi:b": _set(alibi=True, alibi_per_sequence=True),
     f"softcap{X}": _set(softcap=_f32),
     "sink": _set(sinks=True),
     rf"varlen(?:{N}(?:/{N})?)?": _varlen,
@@ -199,10 +203,11 @@ def _fill_strides(problem, tokens):
 
 def _fill_alignment(problem):
     """16 bytes at most, and no more than every stride allows."""
-    element = ELEMENT_BYTES[problem.dtype]
+    element, out_element = ELEMENT_BYTES[problem.dtype], ELEMENT_BYTES[problem.out_dtype]
+    steps = [stride * element for stride in [*problem.q, *problem.k, *problem.v]]
     widest = 16
-    for stride in [*problem.q, *problem.k, *problem.v, *problem.out]:
-        while stride * element % widest:
+    for step in [*steps, *(stride * out_element for stride in problem.out)]:
+        while step % widest:
             widest //= 2
     problem.alignment = min(problem.alignment or widest, widest)
 
@@ -217,6 +222,7 @@ def parse(text):
             raise ValueError(f"{len(readers)} tokens have the form of '{token}' in '{text}'")
         match, read = readers[0]
         read(problem, *match.groups())
+    problem.out_dtype = problem.out_dtype or problem.dtype
     full = [problem.batch, problem.heads, problem.q_len, problem.kv_len]
     for tensor in [problem.bias, problem.mask]:
         if tensor:

@@ -126,7 +126,9 @@ def attention(problem, inputs, real=np.float64, round_weights=lambda weights: we
                 if problem.bias:
                     s = s + _pairs(problem, numbers["bias"], b, q_len, kv_len)[h]
                 if problem.alibi:
-                    slopes = numbers["alibi"].ravel()[h] * np.abs(p - j).astype(real)
+                    of_sequence = b * problem.heads if problem.alibi_per_sequence else 0
+                    slope = numbers["alibi"].ravel()[of_sequence + h]
+                    slopes = slope * np.abs(p - j).astype(real)
                     on_the_way.append(slopes)
                     s = s - slopes
             s = np.where(visible, s, real(-np.inf))

@@ -309,7 +309,7 @@ WRONG = {
     "mask of floats": (lambda a: a | {"mask": np.zeros((1, 1, 1, 1), np.float32)}, [],
                        "a mask is bool or uint8"),
     "alibi for other heads": (lambda a: a | {"alibi": np.zeros(3, np.float32)}, [], "size 3"),
-    "alibi of two axes": (lambda a: a | {"alibi": np.zeros((4, 1), np.float32)}, [], "one axis"),
+    "alibi of three axes": (lambda a: a | {"alibi": np.zeros((2, 4, 1), np.float32)}, [], "one axis"),
     "half sinks": (lambda a: a | {"sinks": np.zeros(4, np.float16)}, [], "it must be float32"),
     "scale 0": (dict, ["--scale", "0"], "the scale is 0"),
     "scale nan": (dict, ["--scale", "nan"], "the scale is nan"),

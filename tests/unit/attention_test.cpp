@@ -71,6 +71,11 @@ TEST_P(Attention, AlibiSubtractsSlopeTimesDistance) {
   EXPECT_NEAR(example.out()[0], weighted(std::exp(first), std::exp(second)), 10 * tolerance);
   EXPECT_NEAR(example.lse()[0], std::log(std::exp(first) + std::exp(second)), tolerance);
 
+  const Example of_sequence = two_keys("alibi:b offset3");
+  fill(of_sequence.arguments.alibi, {0.25f});
+  run(of_sequence);
+  EXPECT_EQ(of_sequence.out()[0], example.out()[0]) << "slopes of one sequence are slopes";
+
   const Example ahead = two_keys("alibi offset0");
   fill(ahead.arguments.alibi, {0.25f});
   run(ahead);

@@ -13,8 +13,9 @@ TEST(ProblemOf, ArgumentsMadeFromAProblemGiveThatProblem) {
   for (const char* text :
        {"b2 h4/2 q3 kv5 d8 f32", "b2 h4/2 q3 kv5 d8/6 f16 bhsd lse", "b1 h1 s1 d1 bf16",
         "b3 h2 s7 d16 f32 bias:hqk mask:bk alibi sink", "b3 h2 s4 d16 bf16 bias:hqk:f32",
-        "b2 h2 s8 d4 f32 q@100,9,4", "b2 h2 q0 kv5 d4 f32 lse", "b2 h2 q3 kv0 d4 f32 lse",
-        "b0 h2 s3 d4 f32", "b2 h2 s6 d4 f32 lse@100,40,3 lse"}) {
+        "b3 h2 s4 d16 f32 alibi:b", "b3 h1 s4 d16 f32 alibi:b", "b1 h2 s4 d16 f32 alibi:b",
+        "b2 h2 s4 d16 f16 out:f32", "b2 h2 s8 d4 f32 q@100,9,4", "b2 h2 q0 kv5 d4 f32 lse",
+        "b2 h2 q3 kv0 d4 f32 lse", "b0 h2 s3 d4 f32", "b2 h2 s6 d4 f32 lse@100,40,3 lse"}) {
     const Example example{std::string_view(text)};
     EXPECT_EQ(Problem::of(example.arguments), example.problem) << text;
   }

@@ -163,7 +163,7 @@ RAPT_DEVICE void score_pairs(const Parameters& p, const Assignment& work, int gr
     if (!at.exists) continue;
     if (reads_bias) add_bias<Element>(p, work, at, half, first_key, scores);
     if (call.alibi) {
-      const float slope = call.alibi[at.head] * gpu::log2_e;
+      const float slope = semantics::slope_of(call, work.sequence, at.head) * gpu::log2_e;
       const float distance = static_cast<float>(work.position + at.query - first_key);
       for_each_key(scores, half, [&](int column, float& score) {
         score -= slope * fabsf(distance - static_cast<float>(column));

@@ -59,6 +59,15 @@ def test_slopes_and_scale(arrays):
     close(got, plain.attention(*arrays, bias=bias, scale=0.2)[0])
 
 
+def test_slopes_of_each_sequence(arrays):
+    batch = len(arrays[0])
+    slopes = torch.rand(batch, 4)
+    distance = np.abs(np.arange(7) - (np.arange(5)[:, None] + 2))
+    bias = -slopes.numpy()[:, :, None, None] * distance
+    got = flash_attn_func(*to_torch(*arrays), alibi_slopes=slopes)
+    close(got, plain.attention(*arrays, bias=bias)[0])
+
+
 def test_packed_sequences(random):
     starts = torch.tensor([0, 3, 10], dtype=torch.int32)
     q, k, v = (random.standard_normal((10, 2, 8)).astype(np.float32) for _ in range(3))
@@ -145,8 +154,8 @@ def test_what_rapt_does_not_do_is_an_error(arrays):
     q, k, v = to_torch(*arrays)
     with pytest.raises(NotImplementedError, match="dropout_p is given"):
         flash_attn_func(q, k, v, dropout_p=0.1)
-    with pytest.raises(NotImplementedError, match="one slope a head"):
-        flash_attn_func(q, k, v, alibi_slopes=torch.zeros(2, 4))
+    with pytest.raises(ValueError, match="alibi has 3 axes; it needs 1 or 2"):
+        flash_attn_func(q, k, v, alibi_slopes=torch.zeros(2, 4, 1))
     with pytest.raises(NotImplementedError, match="rotary_cos is given"):
         flash_attn_with_kvcache(q, k, v, rotary_cos=torch.zeros(4, 4))
     with pytest.raises(NotImplementedError, match="cache_leftpad is given"):
