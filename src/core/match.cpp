@@ -38,18 +38,9 @@ std::string_view name_of(const Problem& p, const Axes& axes, std::size_t axis) {
   return axes[axis] == Axis::one ? unused[axis] : axis_name(p, axes[axis]);
 }
 
-void require_no_shared_memory(const Arguments& a) {
-  if (is_empty(a.out.size)) return;
-  for (const TensorRule& rule : tensor_rules()) {
-    const Tensor& tensor = a.*rule.member;
-    if (rule.in_layout() && !rule.written(Operation::forward) && tensor.data == a.out.data)
-      fault("out has the same address as ", rule.name, "; it needs memory of its own");
-  }
-}
-
 }  // namespace
 
-Matcher::Matcher(const Problem& p) : problem_(p) {
+Matcher::Matcher(const Problem& p) : problem_(p), planned_(planned_sizes(p)) {
   for (const TensorRule& rule : tensor_rules()) {
     if (!rule.wanted(p)) {
       absent_[absent_count_++] = &rule;
@@ -89,7 +80,7 @@ bool Matcher::Expected::takes(const Tensor& tensor, const AxisSizes& sizes) cons
 // As they are given; those of tensors that are missing mean nothing.
 Sizes Matcher::sizes_of(const Arguments& a) const {
   const Problem& p = problem_;
-  Sizes sizes = planned_sizes(p);
+  Sizes sizes = planned_;
   if (p.varlen) {
     sizes.batch = a.q_starts.size[0] > 0 ? a.q_starts.size[0] - 1 : -1;
     sizes.total_q = a.q.size[1];
@@ -137,8 +128,20 @@ Sizes Matcher::match(const Arguments& arguments) const {
     require_bounds(arguments, sizes);
     for (const Expected& one : expected) require_fit(arguments.*one.rule->member, one, of_axes);
   }
-  require_no_shared_memory(arguments);
+  const void* out = arguments.out.data;
+  if (arguments.q.data == out || arguments.k.data == out || arguments.v.data == out)
+    require_memory_of_its_own(arguments);
   return sizes;
+}
+
+void Matcher::require_memory_of_its_own(const Arguments& arguments) const {
+  if (is_empty(arguments.out.size)) return;
+  for (const Expected& one : std::span(expected_.data(), expected_count_)) {
+    const Tensor& tensor = arguments.*one.rule->member;
+    if (one.rule->in_layout() && !one.rule->written(problem_.operation) &&
+        tensor.data == arguments.out.data)
+      fault("out has the same address as ", one.rule->name, "; it needs memory of its own");
+  }
 }
 
 void Matcher::require_presence(const Arguments& arguments) const {
@@ -176,7 +179,7 @@ void Matcher::require_bounds(const Arguments& a, const Sizes& sizes) const {
   if (sizes.pages < 0) fault("k's page axis has size ", sizes.pages, "; it must be 0 or more");
   if (product(sizes.table_pages, p.page_size) < sizes.kv_len) {
     fault("page_table has room for ", sizes.table_pages, " pages of a sequence; ", sizes.kv_len,
-          " keys need ", planned_sizes(p).table_pages);
+          " keys need ", planned_.table_pages);
   }
 }
 

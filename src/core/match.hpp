@@ -33,9 +33,11 @@ class Matcher {
   Sizes sizes_of(const Arguments& arguments) const;
   void require_presence(const Arguments& arguments) const;
   void require_bounds(const Arguments& arguments, const Sizes& sizes) const;
+  void require_memory_of_its_own(const Arguments& arguments) const;
   void require_fit(const Tensor& tensor, const Expected& expected, const AxisSizes& sizes) const;
 
   const Problem& problem_;
+  const Sizes planned_;
   std::array<Expected, 32> expected_;
   std::size_t expected_count_ = 0;
   std::array<const TensorRule*, 32> absent_;

@@ -1,5 +1,7 @@
 #include "src/cuda/check.hpp"
 
+#include <atomic>
+
 #include "rapt/rapt.hpp"
 #include "src/core/text.hpp"
 
@@ -15,9 +17,14 @@ void require(cudaError_t status, std::string_view what) {
 }
 
 bool has_early_launch(int index) {
-  int major = 0;
-  require(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index),
-          "read a device attribute");
+  constexpr int most_devices = 64;
+  static std::atomic<int> known[most_devices] = {};  // the compute capability; 0: not asked yet
+  int major = index < most_devices ? known[index].load(std::memory_order_relaxed) : 0;
+  if (major == 0) {
+    require(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index),
+            "read a device attribute");
+    if (index < most_devices) known[index].store(major, std::memory_order_relaxed);
+  }
   return major >= 9;
 }
 

@@ -70,6 +70,20 @@ Support splits_fit(const Problem& p, const Device& device, const KeySplits& cut)
       device);
 }
 
+namespace {
+
+// What follows from the lengths of the call.
+void set_sizes(SplitKvParameters& parameters, Index splits) {
+  const semantics::Call& call = parameters.call;
+  const Index tiles = divided_up(call.q_len * parameters.group.value, parameters.rows.value);
+  parameters.q_len = divisor(std::max<Index>(call.q_len, 1));
+  parameters.tiles = divisor(std::max<Index>(tiles, 1));
+  parameters.chunks = divisor(chunks_of(call.kv_len, splits));
+  parameters.splits = divisor(splits);
+}
+
+}  // namespace
+
 PlannedSplits::PlannedSplits(const Problem& p, const KeySplits& cut, Index room_for_results)
     : shared{}, splits(cut.splits), room(room_for_results) {
   shared.dtype = p.dtype;
@@ -81,18 +95,19 @@ PlannedSplits::PlannedSplits(const Problem& p, const KeySplits& cut, Index room_
   shared.rows = divisor(cut.rows);
   shared.chunk_step = divisor(cut.chunk_step);
   shared.out_stride = rounded_up(p.v_dim, 4);
+  shared.call.q_len = p.varlen ? std::min(p.q_len, p.total_q) : p.q_len;
+  shared.call.kv_len = p.kv_len;
+  set_sizes(shared, cut.splits);
 }
 
 SplitKvParameters PlannedSplits::parameters(const semantics::Call& call, const Launch& launch,
                                             Index splits_of_run) const {
   SplitKvParameters result = shared;
   std::byte* memory = launch.workspace.data();
-  const Index tiles = divided_up(call.q_len * shared.group.value, shared.rows.value);
   result.call = call;
-  result.q_len = divisor(std::max<Index>(call.q_len, 1));
-  result.tiles = divisor(std::max<Index>(tiles, 1));
-  result.chunks = divisor(chunks_of(call.kv_len, splits_of_run));
-  result.splits = divisor(splits_of_run);
+  if (call.q_len != shared.call.q_len || call.kv_len != shared.call.kv_len ||
+      splits_of_run != splits)
+    set_sizes(result, splits_of_run);
   result.partial_out = reinterpret_cast<float*>(memory);
   result.partial_states =
       reinterpret_cast<Vector<float, 2>*>(memory + room * shared.out_stride * 4);

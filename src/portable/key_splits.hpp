@@ -43,7 +43,7 @@ Support splits_fit(const Problem& problem, const Device& device, const KeySplits
 
 // What all launches of a plan are given, and the room they have for partial results.
 struct PlannedSplits {
-  SplitKvParameters shared;
+  SplitKvParameters shared;  // with the sizes of the problem, which most runs have
   Index splits, room;
 
   PlannedSplits(const Problem& problem, const KeySplits& cut, Index room);
@@ -53,13 +53,14 @@ struct PlannedSplits {
 };
 
 // Splits of a run: as planned, or, where it has less than the problem's bounds allow, more of them.
-// The chip takes `at_once` blocks, and a run has `blocks` of one split. seconds(problem, splits) is
-// what a run would take.
+// The chip takes `at_once` blocks. seconds(problem, splits) is what a run would take.
 template <class Seconds>
 Index splits_of_run(const PlannedSplits& planned, const Problem& problem,
-                    const semantics::Call& call, Index blocks, Index at_once, Seconds seconds) {
+                    const semantics::Call& call, Index at_once, Seconds seconds) {
   if (planned.room == 0 || is_full(problem, call) || problem.batch_invariant) return planned.splits;
   const Problem run = problem_of_run(problem, call);
+  const Index blocks =
+      call.batch * call.kv_heads * tiles_of_rows(run, planned.shared.rows.value);  // of one split
   const Index most = most_chunks(run, splits_in_room(run, planned.room));
   Index best = std::min(planned.splits, most);
   double least = seconds(run, best);

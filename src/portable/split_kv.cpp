@@ -151,12 +151,10 @@ std::unique_ptr<const Prepared> SplitKvHost::prepare(const Launches& launches, c
   const Index at_once = cut.resident * std::max<Index>(task.device.multiprocessors, 1);
   return prepared([&launches, task, planned, cut, at_once](const semantics::Call& call,
                                                            const Launch& launch) {
-    const Index blocks =
-        call.batch * call.kv_heads * divided_up(call.q_len * planned.shared.group.value, cut.rows);
     const auto seconds = [&](const Problem& run, Index count) {
       return estimate_with(run, cut.of(run), task.device, count).seconds;
     };
-    const Index count = splits_of_run(planned, task.problem, call, blocks, at_once, seconds);
+    const Index count = splits_of_run(planned, task.problem, call, at_once, seconds);
     launches.split_kv(planned.parameters(call, launch, count), where(task, launch));
   });
 }

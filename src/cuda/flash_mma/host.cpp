@@ -150,6 +150,7 @@ constexpr double tile_seconds = 1.9e-6, paged_tile_seconds = 3.5e-6;
 constexpr double block_seconds = 3e-6, combine_seconds = 2e-6;
 // Of the multiprocessor's rate, by a block that has it for itself.
 constexpr double alone = 0.65;
+constexpr int most_blocks_at_once = 8;  // on a multiprocessor, of any tiles
 // What scoring adds to a tile's arithmetic.
 constexpr double scoring_slowdown = 2;
 
@@ -185,20 +186,21 @@ class Waves {
                (gpu::has_scoring(p) ? scoring_slowdown : 1.0) /
                (efficiency(tiles) * share * std::max(device.nominal.matrix_flops, 1.0));
     memory_ = std::max(bytes / row_tiles, bytes / 1.5) / bandwidth;
+    for (int resident = 1; resident <= tiles.blocks; ++resident) steps_[resident] = step(resident);
   }
 
   Estimate with(Index splits) const {
     const double chunk = chunk_of(keys_, splits), chunks = chunk > 0 ? std::ceil(keys_ / chunk) : 1;
     const double steps = std::ceil(chunk / tiles_.keys);
     const auto wave = [&](double resident) {
-      return resident > 0 ? block_seconds + steps * step(resident) : 0;
+      return resident > 0 ? block_seconds + steps * steps_[static_cast<int>(resident)] : 0;
     };
     const double blocks_each = row_blocks_ * chunks / multiprocessors_;
     const double waves = blocks_each / tiles_.blocks;
     double seconds = gpu::launch_seconds;
     if (uneven_) {
       const double most_steps = std::ceil(chunk_of(most_keys_, splits) / tiles_.keys);
-      seconds += std::max(waves * wave(tiles_.blocks), block_seconds + most_steps * step(1));
+      seconds += std::max(waves * wave(tiles_.blocks), block_seconds + most_steps * steps_[1]);
     } else {
       seconds += std::floor(waves) * wave(tiles_.blocks) +
                  wave(std::ceil(blocks_each - std::floor(waves) * tiles_.blocks));
@@ -229,6 +231,7 @@ class Waves {
   bool uneven_;
   double multiprocessors_, rows_, most_keys_, v_dim_, latency_, read_bandwidth_;
   double keys_, row_blocks_, compute_, memory_;
+  double steps_[most_blocks_at_once + 1];  // of so many blocks on a multiprocessor
 };
 
 Config config_of(Index rows, Index splits) { return {{{"rows", rows}, {"splits", splits}}}; }
@@ -239,9 +242,9 @@ constexpr Index blocks_in_turn = 4;
 // Partial results of as many blocks as are launched at most. Tiles of few rows have more blocks at
 // once, and the product of the two is `most_rows_at_once` at most.
 Index room_for(const Problem& p, const Device& device, Index splits) {
-  constexpr Index most_blocks_at_once = 4, most_rows_at_once = 256;
+  constexpr Index blocks_of_few_rows = 4, most_rows_at_once = 256;
   const Index rows_of_head = p.q_len * (p.heads / p.kv_heads);
-  const Index rows = std::min(most_rows_at_once, most_blocks_at_once * rows_of_head);
+  const Index rows = std::min(most_rows_at_once, blocks_of_few_rows * rows_of_head);
   return gpu::room_for_partials(p, splits,
                                 blocks_in_turn * std::max<Index>(device.multiprocessors, 1) * rows);
 }
@@ -308,15 +311,11 @@ std::unique_ptr<const Prepared> prepare(const Task& task) {
     const Index at_once = Index{tiles.blocks} * std::max(task.device.multiprocessors, 1);
     result =
         prepared([task, planned, at_once](const semantics::Call& call, const Launch& where_to) {
-          const Index blocks =
-              call.batch * call.kv_heads *
-              semantics::divided_up(call.q_len * planned.shared.group.value, tiles.rows());
           const auto seconds = [&](const Problem& run, Index count) {
             return Waves(run, task.device, tiles).with(count).seconds;
           };
           const Parameters parameters = planned.parameters(
-              call, where_to,
-              gpu::splits_of_run(planned, task.problem, call, blocks, at_once, seconds));
+              call, where_to, gpu::splits_of_run(planned, task.problem, call, at_once, seconds));
           const gpu::Where where = gpu::where(task, where_to);
           launch<tiles>(parameters, where);
           if (parameters.chunks.value > 1)

@@ -357,6 +357,8 @@ bool is_planned_size(const semantics::Call& planned, const semantics::Call& call
 
 template <TileConfig tiles>
 std::unique_ptr<const Prepared> prepare_tiles(const Task& task) {
+  if (task.problem.batch == 0 || task.problem.total_q == 0 || task.problem.q_len == 0)
+    return prepared([](const semantics::Call&, const Launch&) {});  // no run has a row
   const Parameters planned =
       parameters_for<tiles>(task.problem, task.device, planned_call_of(task.problem));
   return prepared([task, planned](const semantics::Call& call, const Launch& where_to) {
