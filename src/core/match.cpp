@@ -27,6 +27,10 @@ std::array<std::int64_t, 4> expected_strides(const Problem& p, const TensorRule&
   return result;
 }
 
+Problem::Strides strides_of(const Tensor& tensor) {
+  return {tensor.stride[0], tensor.stride[1], tensor.stride[2]};
+}
+
 // Or, where that overflows, more than any problem has.
 std::int64_t product(std::int64_t a, std::int64_t b) {
   return checked_product(a, b).value_or(std::numeric_limits<std::int64_t>::max());
@@ -50,15 +54,18 @@ Matcher::Matcher(const Problem& p) : problem_(p), planned_(planned_sizes(p)) {
     const std::int64_t alignment =
         std::max(size_in_bytes(dtype), rule.in_layout() ? p.alignment : std::int64_t{1});
     const Axes axes = rule.axes(p);
-    expected_[expected_count_++] = {&rule, dtype, static_cast<std::uintptr_t>(alignment), axes,
-                                    expected_strides(p, rule, axes)};
+    expected_[expected_count_++] = {&rule,
+                                    dtype,
+                                    static_cast<std::uintptr_t>(alignment),
+                                    axes,
+                                    expected_strides(p, rule, axes),
+                                    !strides_in(p, rule) || axes[0] == Axis::kv_outer};
   }
 }
 
 bool Matcher::Expected::takes(const Tensor& tensor, const AxisSizes& sizes) const {
   if (tensor.dtype != dtype) return false;
   bool empty = false;
-  std::int64_t reach = 1;
   for (std::size_t axis = 0; axis < 4; ++axis) {
     const std::int64_t size = size_of(sizes, axes[axis]);
     if (tensor.size[axis] != size) return false;
@@ -66,15 +73,11 @@ bool Matcher::Expected::takes(const Tensor& tensor, const AxisSizes& sizes) cons
     if (size <= 1) continue;
     const std::int64_t given = tensor.stride[axis];
     if (stride[axis] == any_stride ? given < 0 : given != stride[axis]) return false;
-    std::int64_t step = 0;
-    if (__builtin_mul_overflow(size - 1, given, &step) ||
-        __builtin_add_overflow(reach, step, &reach))
-      return false;
   }
   if (empty) return true;
-  std::int64_t bytes = 0;
-  return tensor.data != nullptr && reinterpret_cast<std::uintptr_t>(tensor.data) % alignment == 0 &&
-         !__builtin_mul_overflow(reach, size_in_bytes(dtype), &bytes);
+  if (tensor.data == nullptr || reinterpret_cast<std::uintptr_t>(tensor.data) % alignment != 0)
+    return false;
+  return !reach_is_open || extent(tensor.size, strides_of(tensor), size_in_bytes(dtype));
 }
 
 // As they are given; those of tensors that are missing mean nothing.
@@ -225,8 +228,7 @@ void Matcher::require_fit(const Tensor& tensor, const Expected& expected,
     fault(rule.name, "'s address is not aligned to ", expected.alignment,
           " bytes; align it, or make the problem from these arguments");
   }
-  if (!extent(shape, {tensor.stride[0], tensor.stride[1], tensor.stride[2]},
-              size_in_bytes(expected.dtype))) {
+  if (!extent(shape, strides_of(tensor), size_in_bytes(expected.dtype))) {
     fault(rule.name, " with ", shape[0], " × ", shape[1], " × ", shape[2], " × ", shape[3],
           " elements spans more bytes than 64-bit indexing reaches");
   }

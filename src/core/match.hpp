@@ -25,6 +25,7 @@ class Matcher {
     std::uintptr_t alignment;
     Axes axes;
     std::array<std::int64_t, 4> stride;  // any_stride: whatever the arguments have
+    bool reach_is_open;  // how far it reaches was not known when the problem was validated
 
     bool takes(const Tensor& tensor, const AxisSizes& sizes) const;
   };

@@ -28,12 +28,22 @@ bool has_early_launch(int index) {
   return major >= 9;
 }
 
-UseDevice::UseDevice(int index) : index_(index) {
+namespace {
+
+thread_local int used = -1;  // by the innermost UseDevice of the thread
+
+}  // namespace
+
+UseDevice::UseDevice(int index) : index_(index), outer_(used) {
+  if (outer_ == index_) return;
   require(cudaGetDevice(&previous_), "name the current device");
   if (previous_ != index_) require(cudaSetDevice(index_), text("use cuda:", index_));
+  used = index_;
 }
 
 UseDevice::~UseDevice() {
+  if (outer_ == index_) return;
+  used = outer_;
   if (previous_ != index_) static_cast<void>(cudaSetDevice(previous_));
 }
 

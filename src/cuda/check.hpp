@@ -11,7 +11,7 @@ namespace rapt::cuda {
 void require(cudaError_t status, std::string_view what);
 
 // Makes a device the thread's current one, and the previous one again at the end: the caller's own
-// CUDA code does not notice.
+// CUDA code does not notice. Inside another one of the same device it costs nothing.
 class UseDevice {
  public:
   explicit UseDevice(int index);
@@ -21,6 +21,7 @@ class UseDevice {
 
  private:
   int previous_ = 0, index_;
+  int outer_;  // what the one around this uses; −1: there is none
 };
 
 // Whether a kernel may be brought onto the chip before the one it follows has ended: since Hopper.

@@ -36,6 +36,7 @@ constexpr bool most_shared_memory() {
 
 struct Launcher {
   using Target = cuda::Target;
+  using Scope = UseDevice;  // around several launches of one run
 
   template <class Kernel>
   static void launch(gpu::Grid grid, const typename Kernel::Parameters& parameters,

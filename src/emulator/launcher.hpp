@@ -13,6 +13,9 @@ void run_grid(const Work& work);
 template <int wave_size>
 struct Launcher {
   using Target = emulator::Target<wave_size>;
+  struct Scope {
+    explicit Scope(int) {}
+  };
 
   template <class Kernel>
   static void launch(gpu::Grid grid, const typename Kernel::Parameters& parameters, gpu::Where) {

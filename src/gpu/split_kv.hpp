@@ -91,6 +91,7 @@ void launch_split_kv_combine(const SplitKvParameters& p, Where where) {
 
 template <class Launcher>
 void launch_split_kv(const SplitKvParameters& p, Where where) {
+  const typename Launcher::Scope scope(where.device);
   const Index blocks = p.call.batch * p.chunks.value * p.tiles.value * p.call.kv_heads;
   const Index least_lanes =
       semantics::divided_up(semantics::larger(p.call.qk_dim, p.call.v_dim), split_kv_elements);

@@ -19,6 +19,7 @@ entry(const typename Kernel::Parameters parameters) {
 
 struct Launcher {
   using Target = hip::Target;
+  using Scope = UseDevice;  // around several launches of one run
 
   template <class Kernel>
   static void launch(gpu::Grid grid, const typename Kernel::Parameters& parameters,

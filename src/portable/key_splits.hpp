@@ -52,8 +52,8 @@ struct PlannedSplits {
                                Index splits_of_run) const;
 };
 
-// Splits of a run: as planned, or, where it has less than the problem's bounds allow, more of them.
-// The chip takes `at_once` blocks. seconds(problem, splits) is what a run would take.
+// Splits of a run: as planned, or, where it has less than the problem's bounds allow, what suits
+// it. The chip takes `at_once` blocks. seconds(problem, splits) is what a run would take.
 template <class Seconds>
 Index splits_of_run(const PlannedSplits& planned, const Problem& problem,
                     const semantics::Call& call, Index at_once, Seconds seconds) {
@@ -62,19 +62,20 @@ Index splits_of_run(const PlannedSplits& planned, const Problem& problem,
   const Index blocks =
       call.batch * call.kv_heads * tiles_of_rows(run, planned.shared.rows.value);  // of one split
   const Index most = most_chunks(run, splits_in_room(run, planned.room));
-  Index best = std::min(planned.splits, most);
+  Index best = 1;
   double least = seconds(run, best);
-  // Those that fill the chip a whole number of times.
-  constexpr Index most_rounds = 4;
-  for (Index round = 1; round <= most_rounds; ++round) {
-    const Index splits =
-        std::clamp<Index>(round * at_once / std::max<Index>(blocks, 1), planned.splits, most);
-    if (splits <= best && round > 1) continue;
-    const double time = seconds(run, splits);
-    if (time >= least) continue;
+  const auto consider = [&](Index splits) {
+    splits = std::clamp<Index>(splits, 1, most);
+    const double time = splits == best ? least : seconds(run, splits);
+    if (time >= least) return;
     best = splits;
     least = time;
-  }
+  };
+  consider(planned.splits);
+  // Those that fill the chip a whole number of times.
+  constexpr Index most_rounds = 4;
+  for (Index round = 1; round <= most_rounds; ++round)
+    consider(round * at_once / std::max<Index>(blocks, 1));
   return best;
 }
 

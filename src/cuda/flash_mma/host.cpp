@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "src/core/text.hpp"
+#include "src/cuda/check.hpp"
 #include "src/cuda/flash_mma/parameters.hpp"
 #include "src/cuda/kernels.hpp"
 #include "src/gpu/split_kv.hpp"
@@ -317,6 +318,7 @@ std::unique_ptr<const Prepared> prepare(const Task& task) {
           const Parameters parameters = planned.parameters(
               call, where_to, gpu::splits_of_run(planned, task.problem, call, at_once, seconds));
           const gpu::Where where = gpu::where(task, where_to);
+          const UseDevice current(where.device);
           launch<tiles>(parameters, where);
           if (parameters.chunks.value > 1)
             gpu::launch_split_kv_combine<Launcher>(parameters, where);

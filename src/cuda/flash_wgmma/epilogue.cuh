@@ -40,10 +40,18 @@ RAPT_DEVICE void stage_output(unsigned char* tile, const float (&out)[n][4],
   }
 }
 
-// The same rows as below where results are f32: two columns in eight as they are.
+// The same rows as below where results are f32: two columns in eight as they are. Through memory of
+// the thread, and in a loop: unrolled, it would take registers from what every kernel does.
 template <int n>
 RAPT_DEVICE void store_f32_output(const Parameters& p, const Assignment& assignment, int group,
                                   int row, const float (&out)[n][4], const float (&factor)[2]) {
+  float memory[n][4];
+  const int zero = Target::unknown(0);
+  RAPT_UNROLL
+  for (int j = 0; j < n; ++j) {
+    RAPT_UNROLL
+    for (int i = 0; i < 4; ++i) memory[j + zero][i] = out[j][i];
+  }
   const int column = Target::lane() % 4 * 2, room = static_cast<int>(p.call.v_dim) - column;
   RAPT_UNROLL
   for (int half = 0; half < 2; ++half) {
@@ -51,14 +59,10 @@ RAPT_DEVICE void store_f32_output(const Parameters& p, const Assignment& assignm
     if (!at.exists) continue;
     float* to = static_cast<float*>(p.call.out) +
                 semantics::row_offset(p.call.out_stride, at.place, at.head) + column;
-    RAPT_UNROLL
-    for (int j = 0; j < n; ++j) {
-      const float2 two =
-          make_float2(out[j][2 * half] * factor[half], out[j][2 * half + 1] * factor[half]);
-      if (8 * j + 1 < room)
-        *reinterpret_cast<float2*>(to + 8 * j) = two;
-      else if (8 * j < room)
-        to[8 * j] = two.x;
+    RAPT_NO_UNROLL
+    for (int j = 0; 8 * j < room && j < n; ++j) {
+      to[8 * j] = memory[j][2 * half] * factor[half];
+      if (8 * j + 1 < room) to[8 * j + 1] = memory[j][2 * half + 1] * factor[half];
     }
   }
 }
