@@ -223,14 +223,14 @@ struct TiledOut {
                                  float (&four)[4]) {
     const semantics::Call& call = m.call;
     const Index row = matrix_row(call, t.sequence, query, t.head);
-    float *earlier = m.sums + row * call.v_dim, *rests = earlier + m.rows * call.v_dim;
+    const Index sums = row * call.v_dim, rests = sums + m.rows * call.v_dim;  // in m.sums, if any
     float rest_of_four[4] = {};
     if (m.first_key > 0) {
       const float rescale = m.states[3 * m.rows + row];
       RAPT_UNROLL
       for (int y = 0; y < 4; ++y) {
         if (dim + y >= call.v_dim) continue;
-        CompensatedSum sum = {earlier[dim + y], rests[dim + y]};
+        CompensatedSum sum = {m.sums[sums + dim + y], m.sums[rests + dim + y]};
         sum.scale(rescale);
         sum.add(four[y]);
         four[y] = sum.sum;
@@ -238,8 +238,8 @@ struct TiledOut {
       }
     }
     if (!m.last) {
-      store_row<Target>(earlier, dim, call.v_dim, call.v_dim % 4 == 0, four);
-      store_row<Target>(rests, dim, call.v_dim, call.v_dim % 4 == 0, rest_of_four);
+      store_row<Target>(m.sums + sums, dim, call.v_dim, call.v_dim % 4 == 0, four);
+      store_row<Target>(m.sums + rests, dim, call.v_dim, call.v_dim % 4 == 0, rest_of_four);
       return;
     }
     const float factor = reciprocal_or_zero(sum_of_weights(m, row));
