@@ -27,7 +27,7 @@ using semantics::Range;
 
 // Six rows of accumulators, as wide as the registers hold beside B's vectors and an element of A.
 constexpr Index group_rows = 6;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SCALAR
 constexpr int panel_vectors = 2;  // of 16 registers
 #else
 constexpr int panel_vectors = 4;  // of 32 registers

@@ -118,11 +118,7 @@ std::vector<Target> targets() {
 #if HWY_TARGETS & HWY_NEON
   if (simd_allowed(Simd::neon)) result.push_back({"neon", N_NEON::tested_operations});
 #endif
-#if HWY_TARGETS & HWY_SCALAR
   result.push_back({"scalar", N_SCALAR::tested_operations});
-#else
-  result.push_back({"scalar", N_EMU128::tested_operations});
-#endif
   return result;
 }
 

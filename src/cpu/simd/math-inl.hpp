@@ -35,7 +35,7 @@ HWY_INLINE hn::Vec<D> load_floats(D d, const BF16* from) {
 }
 template <class D>
 HWY_INLINE hn::Vec<D> load_floats(D d, const F16* from) {
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+#if HWY_TARGET == HWY_SCALAR
   // Highway's own conversion gives 65536 for infinity there.
   HWY_ALIGN float floats[hn::MaxLanes(D())];
   for (std::size_t i = 0; i < hn::Lanes(d); ++i) floats[i] = to_float(from[i]);

@@ -10,10 +10,12 @@
 // (newer Highways have more of them). Without AVX2 the scalar code is what there is; builds that
 // test something else than arithmetic compile no more than that.
 #if defined(RAPT_SCALAR_ONLY)
-#define HWY_DISABLED_TARGETS (~(HWY_EMU128 | HWY_SCALAR))
+#define HWY_DISABLED_TARGETS (~HWY_SCALAR)
 #else
-#define HWY_DISABLED_TARGETS (~(HWY_AVX2 | HWY_AVX3 | HWY_NEON | HWY_SVE | HWY_EMU128 | HWY_SCALAR))
+#define HWY_DISABLED_TARGETS (~(HWY_AVX2 | HWY_AVX3 | HWY_NEON | HWY_SVE | HWY_SCALAR))
 #endif
+// The same scalar code from every compiler, not vectors emulated by loops where those compile.
+#define HWY_BROKEN_EMU128 1
 // Scalar code beside NEON, so that the fallback is tested on every chip.
 #define HWY_COMPILE_ALL_ATTAINABLE
 
@@ -54,11 +56,6 @@ bool processor_has_f16c();  // which no compiler builtin tells everywhere
 #else
 #define RAPT_TRY_NEON(table)
 #endif
-#if HWY_TARGETS & HWY_SCALAR
-#define RAPT_FALLBACK(table) return N_SCALAR::table
-#else
-#define RAPT_FALLBACK(table) return N_EMU128::table
-#endif
 
 // The body of a function that returns the best target's `table`.
 #define RAPT_BEST_TARGET(table) \
@@ -66,4 +63,4 @@ bool processor_has_f16c();  // which no compiler builtin tells everywhere
   RAPT_TRY_AVX2(table)          \
   RAPT_TRY_SVE(table)           \
   RAPT_TRY_NEON(table)          \
-  RAPT_FALLBACK(table)
+  return N_SCALAR::table
