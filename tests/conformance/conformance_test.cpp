@@ -2,6 +2,7 @@
 // conformance harness.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
 
@@ -31,6 +32,15 @@ TEST(Conformance, EveryKernelIsRightWhereItSaysYesAndGivesASentenceWhereItSaysNo
     for (std::uint64_t seed = 1; seed <= count; ++seed) {
       expect_every_kernel_keeps_its_promise(verify::random_problem(seed), device, seed);
     }
+  }
+}
+
+// Its values are the reference's; where it writes them, and that it repeats them, is its own.
+TEST(Conformance, TheOracleAsAKernelWritesWhatItShouldAndNothingElse) {
+  const std::uint64_t count = std::min<std::uint64_t>(cases_to_run(cases), 50);
+  for (std::uint64_t seed = 1; seed <= count; ++seed) {
+    verify::Case one(verify::random_problem(seed), Device::cpu(2), seed);
+    expect_kernel_keeps_its_promise(one, "cpu.oracle");
   }
 }
 
