@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 RECORD = pathlib.Path(__file__).with_name("resources.txt")
 SOURCES = pathlib.Path(__file__).resolve().parents[2] / "src"
-OBJECTS = pathlib.Path(os.environ["RAPT_CUDA_OBJECTS"])  # they lie in it as sources do in src
+# Folders of objects, which lie in them as sources do in src.
+OBJECTS = [pathlib.Path(folder) for folder in os.environ["RAPT_CUDA_OBJECTS"].split(os.pathsep)]
 COMPILER = os.environ["RAPT_CUDA_COMPILER_VERSION"]
 COLUMNS = ["registers", "spilled", "stack", "shared"]
 
@@ -26,12 +27,19 @@ class Kernel:
         return f"{self.architecture} {self.name}"
 
 
+def object_of(source):
+    """The object of a source file; where there is none, in the first folder."""
+    objects = [folder / f"{source}.o" for folder in OBJECTS]
+    return next((path for path in objects if path.exists()), objects[0])
+
+
 def reports():
     """By source file: what ptxas said, or None where nothing was kept."""
     result = {}
-    for source in sorted(SOURCES.glob("cuda/**/*.cu")):
-        report = OBJECTS / f"{source.relative_to(SOURCES)}.o.resources"
-        result[source.relative_to(SOURCES)] = report.read_text() if report.exists() else None
+    for path in sorted(SOURCES.glob("cuda/**/*.cu")):
+        source = path.relative_to(SOURCES)
+        report = object_of(source).with_suffix(".o.resources")
+        result[source] = report.read_text() if report.exists() else None
     return result
 
 

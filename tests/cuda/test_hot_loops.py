@@ -126,7 +126,7 @@ def cycles(nodes, edges):
 
 
 def disassemble(source):
-    path = resources.OBJECTS / f"{source}.o"
+    path = resources.object_of(source)
     environment = {**os.environ, "PATH": tools()}
     listing = subprocess.run(
         ["cuobjdump", "-sass", path], env=environment, check=True, capture_output=True, text=True
