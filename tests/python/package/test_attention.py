@@ -31,6 +31,36 @@ def test_causal_meets_the_last_key_with_the_last_query(random):
     assert lse.shape == (2, 4, 5) and lse.dtype == np.float32
 
 
+def test_results_of_sixteen_bits_can_be_f32(random):
+    q, k, v = (x.astype(np.float16) for x in plain.inputs(random))
+    got = rapt.attention(q, k, v, out_dtype="f32")
+    assert got.dtype == np.float32
+    assert (got.astype(np.float16) != got).any(), "not rounded to sixteen bits"
+    close(got, plain.attention(q, k, v)[0], 2e-3)
+    given = np.empty(got.shape, np.float32)
+    assert rapt.attention(q, k, v, out=given) is given
+    np.testing.assert_array_equal(given, got)
+    with pytest.raises(ValueError, match="out_dtype is 'f64'; it is None, for q's type, or 'f32'"):
+        rapt.attention(q, k, v, out_dtype="f64")
+
+
+def test_slopes_are_of_heads_or_of_sequences_and_heads(random):
+    q, k, v = plain.inputs(random)
+    slopes = np.float32([0.5, 0.25, 0.125, 1.0])
+    each = np.stack([slopes, 2 * slopes])
+    got = rapt.attention(q, k, v, alibi=each)
+    for b in range(2):
+        alone = rapt.attention(q[b : b + 1], k[b : b + 1], v[b : b + 1], alibi=each[b])
+        np.testing.assert_array_equal(got[b : b + 1], alone)
+    assert " alibi:b" in rapt.problem(q, k, v, alibi=each)
+
+
+def test_a_keyword_that_names_no_array_is_a_type_error(random):
+    q, k, v = plain.inputs(random)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sinkss'; arrays are bias"):
+        rapt.attention(q, k, v, sinkss=None)
+
+
 def test_an_offset_places_the_first_query(random):
     q, k, v = plain.inputs(random)
     got = rapt.attention(q, k, v, causal=True, offset=0)
