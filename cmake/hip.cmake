@@ -47,7 +47,7 @@ function(rapt_add_hip_objects objects)
     get_filename_component(folder ${object} DIRECTORY)
     file(MAKE_DIRECTORY ${folder})
     add_custom_command(OUTPUT ${object}
-      COMMAND ${RAPT_HIP_COMPILER} ${options} -MD -MF ${object}.d
+      COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${RAPT_HIP_COMPILER} ${options} -MD -MF ${object}.d
               -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
       # A mark that only linkers of device code look for would be seen outside of librapt.so.
       COMMAND ${CMAKE_OBJCOPY} --wildcard --localize-symbol=__hip_cuid_* ${object}
