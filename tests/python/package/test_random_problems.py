@@ -27,9 +27,12 @@ def call(case, problem, out, lse):
     """The case as one would write it in Python."""
     inputs = case.inputs
     tensors = {name: array(inputs[name]) for name in ["bias", "mask"] if name in inputs}
-    tensors |= {name: array(inputs[name], 1) for name in ["alibi", "sinks"] if name in inputs}
+    if "alibi" in inputs:
+        tensors["alibi"] = array(inputs["alibi"], 2 if problem.alibi_per_sequence else 1)
     tensors |= {
-        name: array(inputs[name], 1) for name in ["q_starts", "kv_starts"] if name in inputs
+        name: array(inputs[name], 1)
+        for name in ["sinks", "q_starts", "kv_starts"]
+        if name in inputs
     }
     if "kv_lengths" in inputs:
         tensors["lengths"] = array(inputs["kv_lengths"], 1)
