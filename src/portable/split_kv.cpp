@@ -149,14 +149,14 @@ std::unique_ptr<const Prepared> SplitKvHost::prepare(const Launches& launches, c
   PlannedSplits planned(p, {.rows = cut.rows, .splits = splits}, room_for(p, task.device, splits));
   planned.shared.plain = cut.plain;
   const Index at_once = cut.resident * std::max<Index>(task.device.multiprocessors, 1);
-  return prepared([&launches, task, planned, cut, at_once](const semantics::Call& call,
-                                                           const Launch& launch) {
-    const auto seconds = [&](const Problem& run, Index count) {
-      return estimate_with(run, cut.of(run), task.device, count).seconds;
-    };
-    const Index count = splits_of_run(planned, task.problem, call, at_once, seconds);
-    launches.split_kv(planned.parameters(call, launch, count), where(task, launch));
-  });
+  return prepared(
+      [&launches, task, planned, cut, at_once](const semantics::Call& call, const Launch& launch) {
+        const auto seconds = [&](const Problem& run, Index count) {
+          return estimate_with(run, cut.of(run), task.device, count).seconds;
+        };
+        const Index count = splits_of_run(planned, task.problem, call, at_once, seconds);
+        launches.split_kv(planned.parameters(call, launch, count), where(task, launch));
+      });
 }
 
 }  // namespace rapt::gpu
