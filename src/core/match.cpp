@@ -54,12 +54,13 @@ Matcher::Matcher(const Problem& p) : problem_(p), planned_(planned_sizes(p)) {
     const std::int64_t alignment =
         std::max(size_in_bytes(dtype), rule.in_layout() ? p.alignment : std::int64_t{1});
     const Axes axes = rule.axes(p);
-    expected_[expected_count_++] = {&rule,
-                                    dtype,
-                                    static_cast<std::uintptr_t>(alignment),
-                                    axes,
-                                    expected_strides(p, rule, axes),
-                                    !strides_in(p, rule) || axes[0] == Axis::kv_outer};
+    expected_[expected_count_++] = {
+        &rule,
+        dtype,
+        static_cast<std::uintptr_t>(alignment),
+        axes,
+        expected_strides(p, rule, axes),
+        !strides_in(p, rule) || (p.paged() && axes[0] == Axis::kv_outer)};
   }
 }
 

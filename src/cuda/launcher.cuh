@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/cuda/check.hpp"
+#include "src/cuda/launch_entry.hpp"
 #include "src/cuda/shared_memory.hpp"
 #include "src/cuda/target.cuh"
 #include "src/gpu/launch.hpp"
@@ -60,7 +61,7 @@ struct Launcher {
     config.stream = static_cast<cudaStream_t>(where.stream);
     config.attrs = &early;
     config.numAttrs = follows<Kernel>() && has_early_launch(where.device) ? 1 : 0;
-    require(cudaLaunchKernelEx(&config, entry<Kernel>, parameters), "launch a kernel");
+    launch_entry(config, entry<Kernel>, parameters);
   }
 };
 

@@ -4,6 +4,7 @@
 #include "src/cuda/check.hpp"
 #include "src/cuda/flash_wgmma/kernel.cuh"
 #include "src/cuda/flash_wgmma/launch.hpp"
+#include "src/cuda/launch_entry.hpp"
 #include "src/cuda/shared_memory.hpp"
 
 namespace rapt::cuda::flash_wgmma {
@@ -17,7 +18,7 @@ void launch_kernel(const Parameters& parameters, int blocks, gpu::Where where) {
   config.blockDim = dim3(Kernel::threads);
   config.dynamicSmemBytes = Kernel::shared_bytes;
   config.stream = static_cast<cudaStream_t>(where.stream);
-  require(cudaLaunchKernelEx(&config, entry<Kernel>, parameters), "launch a kernel");
+  launch_entry(config, entry<Kernel>, parameters);
 }
 
 template <TileConfig config>
