@@ -82,13 +82,15 @@ class Kernel:
         found = {b for a in self.blocks if a not in loop for b in self.edges[a] if b in loop}
         return found or {min(loop)}
 
-    def of_every_turn(self, loop):
-        """The blocks that one cannot go round the loop without."""
+    def every_turn(self, pattern, loop):
+        """How many instructions of a kind one meets whichever way one goes round the loop."""
         entries = self.entries(loop)
-        for block in loop:
-            rest = cycles(loop - {block}, self.edges)
-            if not any(cycle & entries for cycle in rest):
-                yield block
+        with_them = {block for block in loop if self.count(pattern, {block})}
+        ways_around = {block: cycles(loop - {block}, self.edges) for block in with_them}
+        return self.count(
+            pattern,
+            {b for b in with_them if not any(way & entries for way in ways_around[b])},
+        )
 
 
 def cycles(nodes, edges):
@@ -147,8 +149,7 @@ def check(kernel, pattern, at_least, most):
     loops = kernel.loops_of(pattern, at_least)
     assert loops, f"{kernel.name} has no loop of products"
     for loop in loops:
-        touching = {block for block in loop if kernel.count(THREAD_MEMORY, {block})}
-        accesses = kernel.count(THREAD_MEMORY, touching.intersection(kernel.of_every_turn(loop)))
+        accesses = kernel.every_turn(THREAD_MEMORY, loop)
         assert accesses <= most, f"{kernel.name}: {accesses} accesses to a thread's memory a turn"
 
 
@@ -173,4 +174,4 @@ def test_memory_is_seen_where_every_turn_of_a_loop_touches_it(instruction, acces
     listing = "".join(f"        /*{16 * i:04x}*/   {line} ;\n" for i, line in enumerate(code))
     (loop,) = (kernel := Kernel("a kernel", listing)).loops_of(MATRIX_PRODUCT, 1)
     assert kernel.count(THREAD_MEMORY, kernel.blocks) == 2 + accesses
-    assert kernel.count(THREAD_MEMORY, kernel.of_every_turn(loop)) == accesses
+    assert kernel.every_turn(THREAD_MEMORY, loop) == accesses
