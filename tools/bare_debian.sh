@@ -53,14 +53,14 @@ mapfile -t settings < <(env | grep -E '^(PIP_[A-Z_]+|https?_proxy|no_proxy|SSL_C
 mount -t proc proc "$system/proc"
 mount --rbind /sys "$system/sys"
 mount --rbind /dev "$system/dev"
-git clone --quiet "$source" "$system/root/rapt"
-say "$(git -C "$system/root/rapt" log -1 --format='%h %s')"
+git clone --quiet "$source" "$system/rapt"
+say "$(git -C "$system/rapt" log -1 --format='%h %s')"
 
 outcome=0
 for command in bench test; do
   start=$SECONDS result=passed
   env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "${settings[@]}" \
-    chroot "$system" /root/rapt/dev "$command" || result=FAILED outcome=1
+    chroot "$system" /rapt/dev "$command" || result=FAILED outcome=1
   say "./dev $command on $release: $result in $((SECONDS - start)) s"
 done
 exit $outcome
