@@ -64,8 +64,9 @@ void merge_row(const Partial& first, const Partial& second, const Partial& resul
 void merge_on_cpu(const Device& device, const Partial& first, const Partial& second,
                   const Partial& result, const MergeOptions& options) {
   Executor& executor = options.executor ? *options.executor : shared_thread_pool(device.threads);
-  const auto [batch, seq, heads, dim] = result.out.size;
-  parallel_for(executor, batch * seq, [&, seq = seq, heads = heads](std::int64_t row) {
+  const std::int64_t batch = result.out.size[0], seq = result.out.size[1];
+  const std::int64_t heads = result.out.size[2];
+  parallel_for(executor, batch * seq, [&](std::int64_t row) {
     for (std::int64_t head = 0; head < heads; ++head)
       merge_row(first, second, result, {row / seq, row % seq, head});
   });
