@@ -1,6 +1,7 @@
 #include "src/gpu/split_kv.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "src/portable/common.hpp"
 #include "src/portable/key_splits.hpp"
@@ -63,38 +64,55 @@ Index room_for(const Problem& p, const Device& device, Index splits) {
 }
 
 // Multiprocessors take blocks in waves. A wave lasts as long as the memory or the arithmetic of all
-// its blocks, but no less than the rounds of one.
-Estimate estimate_with(const Problem& p, const Cut& cut, const Device& device, Index splits) {
-  const Index keys = expected_keys(p), multiprocessors = std::max(device.multiprocessors, 1);
-  const Index chunk =
-      std::min(keys, std::max<Index>(split_kv_least_keys, divided_up(keys, splits)));
-  const Index chunks = chunk > 0 ? divided_up(keys, chunk) : 1;
-  const Index rounds = divided_up(chunk, cut.slices * cut.steps);
-  const Index blocks_each = divided_up(cut.blocks * chunks, multiprocessors);
-
-  // Of one chunk on one multiprocessor; the tiles of a kv head share what is read.
-  const Index dims = p.qk_dim + p.v_dim;
-  const double share = 1.0 / double(multiprocessors);
-  const Estimate work = estimate_from(
-      2.0 * double(chunk * dims * cut.rows), 0.4 * share * device.nominal.f32_flops,
-      double(chunk * dims * size_in_bytes(p.dtype)) / double(std::max<Index>(cut.tiles, 1)),
-      0.88 * share * device.nominal.read_bandwidth, 0);
-  const auto wave = [&](Index blocks) {
-    if (blocks == 0) return 0.0;
-    return block_seconds + std::max(double(rounds) * round_seconds, double(blocks) * work.seconds);
-  };
-  double seconds = launch_seconds + double(blocks_each / cut.resident) * wave(cut.resident) +
-                   wave(blocks_each % cut.resident);
-  if (chunks > 1) {
-    const Index combine_rounds = divided_up(chunks, cut.slices * split_kv_combined_at_once);
-    const double partial_bytes = 4.0 * double(p.total_q * p.heads * chunks * (p.v_dim + 2));
-    seconds += estimate_from(0, 0, 2 * partial_bytes, device.nominal.read_bandwidth,
-                             launch_seconds + double(combine_rounds) * combine_seconds)
-                   .seconds;
+// its blocks, but no less than the rounds of one. Making a plan asks this of every number of
+// splits: whole numbers are doubles here, which divide faster.
+class Waves {
+ public:
+  Waves(const Problem& p, const Cut& cut, const Device& device)
+      : keys_(double(expected_keys(p))),
+        multiprocessors_(std::max(device.multiprocessors, 1)),
+        keys_of_round_(double(cut.slices * cut.steps)),
+        blocks_(double(cut.blocks)),
+        resident_(double(cut.resident)),
+        combined_at_once_(double(cut.slices * split_kv_combined_at_once)) {
+    // Of one key on one multiprocessor; the tiles of a kv head share what is read.
+    const Index dims = p.qk_dim + p.v_dim;
+    const double share = 1.0 / multiprocessors_;
+    key_ = estimate_from(
+        2.0 * double(dims * cut.rows), 0.4 * share * device.nominal.f32_flops,
+        double(dims * size_in_bytes(p.dtype)) / double(std::max<Index>(cut.tiles, 1)),
+        0.88 * share * device.nominal.read_bandwidth, 0);
+    const double partial_bytes = 4.0 * double(p.total_q * p.heads * (p.v_dim + 2));
+    chunk_of_partials_ =
+        estimate_from(0, 0, 2 * partial_bytes, device.nominal.read_bandwidth, 0).seconds;
   }
-  const bool idle = double(blocks_each) * work.seconds < seconds / 2;
-  return {seconds, idle ? "overhead" : work.bound};
-}
+
+  Estimate with(Index splits) const {
+    const double chunk =
+        std::min(keys_, std::max<double>(split_kv_least_keys, std::ceil(keys_ / double(splits))));
+    const double chunks = chunk > 0 ? std::ceil(keys_ / chunk) : 1;
+    const double least = std::ceil(chunk / keys_of_round_) * round_seconds;
+    const double blocks_each = std::ceil(blocks_ * chunks / multiprocessors_);
+    const double work = chunk * key_.seconds;
+    const auto wave = [&](double blocks) {
+      return blocks > 0 ? block_seconds + std::max(least, blocks * work) : 0;
+    };
+    const double waves = std::floor(blocks_each / resident_);
+    double seconds =
+        launch_seconds + waves * wave(resident_) + wave(blocks_each - waves * resident_);
+    if (chunks > 1) {
+      seconds += launch_seconds + std::ceil(chunks / combined_at_once_) * combine_seconds +
+                 chunks * chunk_of_partials_;
+    }
+    const bool idle = blocks_each * work < seconds / 2;
+    return {seconds, idle ? "overhead" : key_.bound};
+  }
+
+ private:
+  double keys_, multiprocessors_, keys_of_round_, blocks_, resident_, combined_at_once_;
+  Estimate key_;
+  double chunk_of_partials_;  // seconds to write and read those of one chunk
+};
 
 // All that are offered, best guess first.
 std::vector<Index> splits_of(const Problem& p, const Device& device) {
@@ -104,10 +122,11 @@ std::vector<Index> splits_of(const Problem& p, const Device& device) {
   Index most =
       most_chunks(p, std::clamp<Index>(in_turn / std::max<Index>(cut.blocks, 1), 2, most_splits));
   if (p.bounded()) most = std::min(most, splits_in_room(p, room_for(p, device, most)));
+  const Waves waves(p, cut, device);
   Index best = 1;
-  double least = estimate_with(p, cut, device, 1).seconds;
+  double least = waves.with(1).seconds;
   for (Index splits = 2; splits <= most; ++splits) {
-    const double seconds = estimate_with(p, cut, device, splits).seconds;
+    const double seconds = waves.with(splits).seconds;
     if (seconds >= least) continue;
     best = splits;
     least = seconds;
@@ -134,7 +153,7 @@ std::vector<Config> SplitKvHost::configs(const Problem& p, const Device& device)
 }
 
 Estimate SplitKvHost::estimate(const Task& task) {
-  return estimate_with(task.problem, Cut(task.problem), task.device, task.config.at("splits"));
+  return Waves(task.problem, Cut(task.problem), task.device).with(task.config.at("splits"));
 }
 
 std::size_t SplitKvHost::workspace(const Task& task) {
@@ -152,7 +171,7 @@ std::unique_ptr<const Prepared> SplitKvHost::prepare(const Launches& launches, c
   return prepared(
       [&launches, task, planned, cut, at_once](const semantics::Call& call, const Launch& launch) {
         const auto seconds = [&](const Problem& run, Index count) {
-          return estimate_with(run, cut.of(run), task.device, count).seconds;
+          return Waves(run, cut.of(run), task.device).with(count).seconds;
         };
         const Index count = splits_of_run(planned, task.problem, call, at_once, seconds);
         launches.split_kv(planned.parameters(call, launch, count), where(task, launch));
