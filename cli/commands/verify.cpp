@@ -23,7 +23,7 @@ struct VerifyOptions {
 
 struct Count {
   std::int64_t passed = 0, refused = 0, failed = 0;
-  double worst = 0;  // largest error over its bound
+  verify::Shares shares;
 };
 
 class Verification {
@@ -49,7 +49,7 @@ class Verification {
       const verify::Outcome outcome = one.run(kernel, config_.values.empty() ? nullptr : &config_);
       count.passed += outcome.verdict == verify::Verdict::passed;
       count.refused += outcome.verdict == verify::Verdict::refused;
-      if (outcome.bound > 0) count.worst = std::max(count.worst, outcome.error / outcome.bound);
+      count.shares.take_larger(outcome.shares);
       if (bits_) write_bits(problem, seed, kernel, outcome);
       if (outcome.verdict != verify::Verdict::failed) continue;
       ++count.failed;
@@ -79,9 +79,12 @@ class Verification {
     }
     std::int64_t failed = 0;
     for (const auto& [kernel, count] : counts_) {
+      const auto& [element, row, lse, whole, plain] = count.shares;
       fmt::print(
-          "{:<20} {:>6} passed {:>6} refused {:>6} failed   worst error {:.0f} % of its bound\n",
-          kernel, count.passed, count.refused, count.failed, 100 * count.worst);
+          "{:<20} {:>6} passed {:>6} refused {:>6} failed   of what is allowed at most: element "
+          "{:.0f} %, row {:.0f} %, lse {:.0f} %, whole {:.0f} %, plain {:.0f} %\n",
+          kernel, count.passed, count.refused, count.failed, 100 * element, 100 * row, 100 * lse,
+          100 * whole, 100 * plain);
       failed += count.failed;
     }
     return failed == 0;

@@ -78,10 +78,10 @@ class Waves {
     // Of one key on one multiprocessor; the tiles of a kv head share what is read.
     const Index dims = p.qk_dim + p.v_dim;
     const double share = 1.0 / multiprocessors_;
-    key_ = estimate_from(
-        2.0 * double(dims * cut.rows), 0.4 * share * device.nominal.f32_flops,
-        double(dims * size_in_bytes(p.dtype)) / double(std::max<Index>(cut.tiles, 1)),
-        0.88 * share * device.nominal.read_bandwidth, 0);
+    key_ =
+        estimate_from(2.0 * double(dims * cut.rows), 0.4 * share * device.nominal.f32_flops,
+                      double(dims * size_in_bytes(p.dtype)) / double(std::max<Index>(cut.tiles, 1)),
+                      0.88 * share * device.nominal.read_bandwidth, 0);
     const double partial_bytes = 4.0 * double(p.total_q * p.heads * (p.v_dim + 2));
     chunk_of_partials_ =
         estimate_from(0, 0, 2 * partial_bytes, device.nominal.read_bandwidth, 0).seconds;

@@ -123,8 +123,7 @@ Case::Result Case::run_checked(const Plan& plan, Batch& batch, Outcome& outcome)
   const std::string input = batch.data.changed_input();
   require(input.empty() ? "" : fmt::format("it changed its input {}", input));
   const Comparison comparison = batch.reference.compare(result.out, result.lse);
-  outcome.error = comparison.error;
-  outcome.bound = comparison.bound;
+  outcome.shares.take_larger(comparison.shares);
   require(comparison.fault);
   require(misplaced_write(batch.data, result.out, result.lse));
   return result;
@@ -154,18 +153,17 @@ std::string Case::differs_alone(const PlanOptions& options, const Result& whole)
 Outcome Case::run(std::string_view kernel, const Config* config) {
   const Kernel& registered = find_kernel(kernel);
   const Support support = registered.supports(problem_, device_);
-  if (!support) return {Verdict::refused, support.refusal, {}, 0, 0, {}};
+  if (!support) return {Verdict::refused, support.refusal, {}, {}, {}};
   if (config) return run_config(kernel, *config);
-  Outcome worst;
-  std::vector<std::pair<Config, std::uint64_t>> bits;
+  Outcome all;
   for (const Config& candidate : registered.configs(problem_, device_)) {
     Outcome outcome = run_config(kernel, candidate);
     if (outcome.verdict == Verdict::failed) return outcome;
-    bits.insert(bits.end(), outcome.bits.begin(), outcome.bits.end());
-    if (outcome.error >= worst.error) worst = outcome;
+    all.bits.insert(all.bits.end(), outcome.bits.begin(), outcome.bits.end());
+    all.shares.take_larger(outcome.shares);
+    all.config = candidate;
   }
-  worst.bits = std::move(bits);
-  return worst;
+  return all;
 }
 
 Outcome Case::run_config(std::string_view kernel, const Config& config) {

@@ -25,9 +25,9 @@ enum class Verdict { passed, refused, failed };
 
 struct Outcome {
   Verdict verdict = Verdict::passed;
-  std::string sentence;  // the refusal, or what is wrong
-  Config config;         // the one that failed, or the last
-  double error = 0, bound = 0;
+  std::string sentence;                                // the refusal, or what is wrong
+  Config config;                                       // the one that failed, or the last
+  Shares shares;                                       // the largest of all configs
   std::vector<std::pair<Config, std::uint64_t>> bits;  // of every config: a hash of its results
 };
 

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include "src/core/call.hpp"
 #include "src/core/layout.hpp"
+#include "src/core/parallel.hpp"
+#include "src/cpu/thread_pool.hpp"
 #include "src/verify/random.hpp"
 
 namespace rapt::verify {
@@ -16,19 +18,10 @@ using semantics::Index;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-// Distance from 1 to the next number.
-double last_place(DType dtype) {
-  switch (dtype) {
-    case DType::f16: return 0x1p-10;
-    case DType::bf16: return 0x1p-7;
-    default: return 0x1p-23;
-  }
-}
-
-// What may vanish: a unit in the last place of f16's subnormals; for the other types a number that
-// no sum of interest notices, since weights below f32's smallest number are 0.
-double smallest_step(DType dtype) { return dtype == DType::f16 ? 0x1p-24 : 1e-30; }
+// Multiplications of the oracle that are worth other threads.
+constexpr double much_work = 2e6;
+// A sum over fewer elements than this says little about all of them.
+constexpr double many_elements = 1000;
 
 float rounded(DType dtype, float value) {
   return with_element_type(dtype,
@@ -60,198 +53,250 @@ std::vector<Row> rows_of(const Problem& problem, const semantics::Call& call, st
   return rows;
 }
 
-}  // namespace
-
-Reference::Reference(const Data& data, std::int64_t most_rows, std::uint64_t seed)
-    : data_(data), call_(make_call(data.problem(), data.on_host())) {
-  for (const Row& row : rows_of(data.problem(), call_, most_rows, seed)) {
-    rows_.push_back(expected(row));
-    if (data.problem().dtype != DType::f32) measure_plain(rows_.back());
-  }
-}
-
-Reference::Expected Reference::expected(const Row& row) {
-  const Problem& p = data_.problem();
-  Expected result = {row, std::vector<double>(static_cast<std::size_t>(p.v_dim)),
-                     std::vector<double>(static_cast<std::size_t>(p.v_dim)), 0};
-  std::vector<double> scores(static_cast<std::size_t>(row.sequence.kv_len));
-  result.lse = oracle_row(call_, p.dtype, row, result.out, scores);
-  largest_score_ = std::max(largest_score_, largest_on_the_way(row, scores));
-  for (Index key = 0; key < row.sequence.kv_len; ++key) {
-    const double score = scores[static_cast<std::size_t>(key)];
-    if (score == -infinity) continue;
-    const double weight = std::exp(score - result.lse);
-    const Index at =
-        semantics::row_offset(call_.v_stride, semantics::key_place(call_, row.sequence, key),
-                              semantics::kv_head_of(call_, row.head));
-    for (std::size_t d = 0; d < result.magnitude.size(); ++d) {
-      result.magnitude[d] +=
-          weight * std::abs(element(call_.v, p.dtype, at + static_cast<Index>(d)));
+// The error, squared, of the plain computation of docs/numerics.md: scores in f32, weights rounded
+// to the element type, sums in f32, one rounding at the end.
+double plain_error_squared(const Problem& p, const semantics::Call& call, const Row& row,
+                           const std::vector<double>& expected) {
+  std::vector<float> scores(static_cast<std::size_t>(row.sequence.kv_len));
+  scores_of_row<float>(call, p.dtype, row, scores);
+  float row_max = call.sinks ? call.sinks[row.head] : -std::numeric_limits<float>::infinity();
+  for (const float score : scores) row_max = std::max(row_max, score);
+  std::vector<float> sums(expected.size());
+  float row_sum = call.sinks ? std::exp(call.sinks[row.head] - row_max) : 0;
+  with_element_type(p.dtype, [&](auto type) {
+    for (Index key = 0; key < row.sequence.kv_len; ++key) {
+      const float score = scores[static_cast<std::size_t>(key)];
+      if (score == -std::numeric_limits<float>::infinity()) continue;
+      const float weight = std::exp(score - row_max);
+      const float stored = rounded(p.dtype, weight);
+      row_sum += weight;
+      const auto* v =
+          static_cast<const decltype(type)*>(call.v) +
+          semantics::row_offset(call.v_stride, semantics::key_place(call, row.sequence, key),
+                                semantics::kv_head_of(call, row.head));
+      for (std::size_t d = 0; d < sums.size(); ++d) sums[d] += stored * to_float(v[d]);
     }
+  });
+  double result = 0;
+  for (std::size_t d = 0; d < sums.size(); ++d) {
+    const double plain = row_sum > 0 ? rounded(p.out_dtype, sums[d] / row_sum) : 0;
+    result += (plain - expected[d]) * (plain - expected[d]);
   }
   return result;
 }
 
-// The largest of a row's scores, of its scaled dot products and of its slopes: what rounds as it is
-// computed.
-double Reference::largest_on_the_way(const Row& row, const std::vector<double>& scores) const {
-  double largest = 0;
-  semantics::Call dots_only = call_;
-  dots_only.softcap = 0;
-  dots_only.bias = nullptr;
-  dots_only.alibi = nullptr;
-  std::vector<double> dots = scores;
-  if (call_.softcap > 0 || call_.bias || call_.alibi) {
-    scores_of_row<double>(dots_only, data_.problem().dtype, row, dots);
-  }
-  for (std::size_t key = 0; key < scores.size(); ++key) {
-    if (scores[key] == -infinity) continue;
-    const Index distance = std::abs(row.query + row.sequence.offset - static_cast<Index>(key));
-    const double slope =
-        call_.alibi
-            ? double(semantics::slope_of(call_, row.sequence.index, row.head)) * double(distance)
-            : 0;
-    largest = std::max({largest, std::abs(scores[key]), std::abs(dots[key]), std::abs(slope)});
-  }
-  return largest;
-}
+// Dims in which some value that a row of the sequence may see is not finite, which may reach the
+// sequence's other rows.
+class Unbounded {
+ public:
+  Unbounded(const Problem& p, const semantics::Call& call) : problem_(p), call_(call) {}
 
-// Scaled dot products as if no two of their terms cancelled. It takes as long as the oracle.
-double Reference::largest_before_cancelling() const {
-  const Problem& p = data_.problem();
-  double largest = 0;
-  for (const Expected& expected : rows_) {
-    const Row& row = expected.row;
-    std::vector<double> scores(static_cast<std::size_t>(row.sequence.kv_len));
-    scores_of_row<double>(call_, p.dtype, row, scores);
-    const Index q = semantics::row_offset(
-        call_.q_stride, semantics::query_place(call_, row.sequence, row.query), row.head);
-    for (Index key = 0; key < row.sequence.kv_len; ++key) {
-      if (scores[static_cast<std::size_t>(key)] == -infinity) continue;
-      const Index k =
-          semantics::row_offset(call_.k_stride, semantics::key_place(call_, row.sequence, key),
-                                semantics::kv_head_of(call_, row.head));
-      double sum = 0;
-      for (Index d = 0; d < p.qk_dim; ++d)
-        sum += std::abs(element(call_.q, p.dtype, q + d) * element(call_.k, p.dtype, k + d));
-      largest = std::max(largest, std::abs(p.scale) * sum);
+  bool operator()(const Row& row, std::size_t dim) {
+    const Index kv_head = semantics::kv_head_of(call_, row.head);
+    if (row.sequence.index != sequence_ || kv_head != kv_head_) look(row.sequence, kv_head);
+    return dims_[dim];
+  }
+
+ private:
+  void look(const semantics::Sequence& sequence, Index kv_head) {
+    sequence_ = sequence.index;
+    kv_head_ = kv_head;
+    dims_.assign(static_cast<std::size_t>(problem_.v_dim), false);
+    const semantics::Range keys = semantics::keys_of_some(
+        call_.window, sequence.offset, sequence.offset + sequence.q_len - 1, sequence.kv_len);
+    for (Index key = keys.begin; key < keys.end; ++key) {
+      const Index at = semantics::row_offset(call_.v_stride,
+                                             semantics::key_place(call_, sequence, key), kv_head);
+      for (std::size_t d = 0; d < dims_.size(); ++d) {
+        if (!std::isfinite(element(call_.v, problem_.dtype, at + static_cast<Index>(d))))
+          dims_[d] = true;
+      }
     }
   }
-  return largest;
-}
 
-// The plain computation of docs/numerics.md: scores in f32, probabilities rounded to the element
-// type, sums in f32, one rounding at the end.
-void Reference::measure_plain(const Expected& expected) {
-  const Problem& p = data_.problem();
-  const Row& row = expected.row;
-  std::vector<float> scores(static_cast<std::size_t>(row.sequence.kv_len));
-  scores_of_row<float>(call_, p.dtype, row, scores);
-  float row_max = call_.sinks ? call_.sinks[row.head] : -std::numeric_limits<float>::infinity();
-  for (const float score : scores) row_max = std::max(row_max, score);
-  std::vector<float> sums(static_cast<std::size_t>(p.v_dim));
-  float row_sum = call_.sinks ? std::exp(call_.sinks[row.head] - row_max) : 0;
-  for (Index key = 0; key < row.sequence.kv_len; ++key) {
-    const float score = scores[static_cast<std::size_t>(key)];
-    if (score == -std::numeric_limits<float>::infinity()) continue;
-    const float weight = std::exp(score - row_max);
-    const float probability = rounded(p.dtype, weight);
-    row_sum += weight;
-    const Index at =
-        semantics::row_offset(call_.v_stride, semantics::key_place(call_, row.sequence, key),
-                              semantics::kv_head_of(call_, row.head));
-    for (std::size_t d = 0; d < sums.size(); ++d) {
-      sums[d] +=
-          probability * static_cast<float>(element(call_.v, p.dtype, at + static_cast<Index>(d)));
+  const Problem& problem_;
+  const semantics::Call& call_;
+  Index sequence_ = -1, kv_head_ = -1;
+  std::vector<bool> dims_;
+};
+
+// Sums over all rows whose results are finite.
+struct Whole {
+  double error_squared = 0, norm_squared = 0, bound_squared = 0, plain_squared = 0;
+  double along = 0;  // error times out
+  double firm = 0, variance = 0, rounding = 0, elements = 0;
+  std::array<double, 3> alike = {};
+
+  void add(const Reference::Expected& expected, double row_error_squared, double row_along) {
+    const RowBounds& bounds = expected.bounds;
+    error_squared += row_error_squared;
+    norm_squared += bounds.norm_squared;
+    bound_squared += bounds.row * bounds.row;
+    plain_squared += expected.plain_error_squared;
+    along += row_along;
+    firm += bounds.firm;
+    variance += bounds.variance;
+    rounding += bounds.rounding;
+    elements += double(bounds.out.size());
+    for (std::size_t i = 0; i < alike.size(); ++i) alike[i] += bounds.alike[i];
+  }
+  double relative(double squared) const {
+    return norm_squared > 0 ? std::sqrt(squared / norm_squared) : 0;
+  }
+};
+
+// The checks of one result: the first that fails is told.
+class Checks {
+ public:
+  explicit Checks(Comparison& result) : result_(result) {}
+
+  template <class Sentence>
+  void at_most(double Shares::*kind, double error, double allowed, Sentence&& sentence) {
+    if (error == 0) return;
+    const double share = std::isnan(error) ? infinity : error / allowed;
+    result_.shares.*kind = std::max(result_.shares.*kind, share);
+    if (!(share <= 1) && share > worst_) {
+      worst_ = share;
+      result_.fault = sentence();
     }
   }
-  for (std::size_t d = 0; d < sums.size(); ++d) {
-    const double plain = row_sum > 0 ? rounded(p.out_dtype, sums[d] / row_sum) : 0;
-    plain_error_squared_ += (plain - expected.out[d]) * (plain - expected.out[d]);
-    norm_squared_ += expected.out[d] * expected.out[d];
+
+ private:
+  Comparison& result_;
+  double worst_ = 1;
+};
+
+// What hides in every row alike: a scale or a sum that is off a little, and results that are right
+// row by row but worse than the plain computation's.
+void check_whole(const Problem& p, const Whole& whole, Checks& checks) {
+  if (whole.norm_squared == 0) return;
+  const double unit = p.dtype == DType::f32 && p.tf32 ? 0x1p-11 : unit_roundoff(p.dtype);
+  if (whole.elements >= many_elements) {
+    double alike = 0;
+    for (const double each : whole.alike) alike = std::max(alike, std::abs(each));
+    const double likely =
+        std::max(4 * std::sqrt(whole.variance), 2 * alike) + std::abs(whole.rounding);
+    const double allowed = std::max(unit / 16, 16 * unit_roundoff(DType::f32)) +
+                           (whole.firm + likely) / whole.norm_squared;
+    const double projection = std::abs(whole.along) / whole.norm_squared;
+    checks.at_most(&Shares::whole, projection, allowed, [&] {
+      return fmt::format("out as a whole is {:.3g} times what it should be; {:.3g} is allowed",
+                         1 + whole.along / whole.norm_squared, allowed);
+    });
+  }
+  if (p.dtype != DType::f32) {
+    const double plain = std::sqrt(whole.plain_squared);
+    const double allowed = std::max(2 * plain, 2 * unit * std::sqrt(whole.norm_squared)) +
+                           smallest_step(p.out_dtype) * std::sqrt(whole.elements);
+    checks.at_most(&Shares::plain, std::sqrt(whole.error_squared), allowed, [&] {
+      return fmt::format(
+          "the relative error of out is {:.3g}, that of the plain computation {:.3g}",
+          whole.relative(whole.error_squared), whole.relative(whole.plain_squared));
+    });
   }
 }
 
-double Reference::f32_bound(double largest) const {
-  if (data_.problem().tf32 && data_.problem().dtype == DType::f32)
-    return 0x1p-10 * std::max(1.0, largest);
-  return 4e-6 * std::max(1.0, largest / 16);
+}  // namespace
+
+void Shares::take_larger(const Shares& other) {
+  for (double Shares::*kind :
+       {&Shares::element, &Shares::row, &Shares::lse, &Shares::whole, &Shares::plain})
+    this->*kind = std::max(this->*kind, other.*kind);
 }
 
-double Reference::bound(double largest) const {
-  const DType dtype = data_.problem().dtype;
-  if (dtype == DType::f32) return f32_bound(largest);
-  const double plain = norm_squared_ > 0 ? std::sqrt(plain_error_squared_ / norm_squared_) : 0;
-  return std::max(2 * plain, last_place(dtype));
+Reference::Reference(const Data& data, std::int64_t most_rows, std::uint64_t seed)
+    : data_(data), call_(make_call(data.problem(), data.on_host())) {
+  const Problem& p = data.problem();
+  const std::vector<Row> rows = rows_of(p, call_, most_rows, seed);
+  rows_.resize(rows.size());
+  auto fill = [&](std::int64_t i) {
+    rows_[static_cast<std::size_t>(i)] = expected(rows[static_cast<std::size_t>(i)]);
+  };
+  const auto count = static_cast<std::int64_t>(rows.size());
+  if (double(count) * double(p.kv_len) * double(p.qk_dim + p.v_dim) > much_work) {
+    parallel_for(shared_thread_pool(Device::cpu().threads), count, fill);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) fill(i);
+  }
+}
+
+Reference::Expected Reference::expected(const Row& row) const {
+  const Problem& p = data_.problem();
+  Expected result = {row, bounds_of(p, call_, row)};
+  if (p.dtype != DType::f32)
+    result.plain_error_squared = plain_error_squared(p, call_, row, result.bounds.out);
+  return result;
 }
 
 Comparison Reference::compare(const std::vector<std::byte>& out,
                               const std::vector<std::byte>& lse) const {
-  const Comparison result = compare(largest_score_, out, lse);
-  // Whether that is because terms cancel is looked at only then. TF32's own roundings are larger.
-  if (result.fault.empty() || (data_.problem().tf32 && data_.problem().dtype == DType::f32))
-    return result;
-  return compare(std::max(largest_score_, largest_before_cancelling() / 4), out, lse);
-}
-
-Comparison Reference::compare(double largest, const std::vector<std::byte>& out,
-                              const std::vector<std::byte>& lse) const {
   const Problem& p = data_.problem();
+  const double step = smallest_step(p.out_dtype);
   Comparison result;
-  result.bound = bound(largest);
-  // One element may be off by what rounding its weights and itself can do to it, whatever the
-  // others cancel to.
-  const double element_bound =
-      (p.dtype == DType::f32 ? 0 : 2 * last_place(p.dtype)) + 8 * f32_bound(largest);
-  const std::byte* data = out.data() + data_.out().front();
-  double error_squared = 0, norm_squared = 0, elements = 0;
-  double worst = 1;  // error over what is allowed
+  Checks checks(result);
+  Unbounded unbounded(p, call_);
+  Whole whole;
   for (const Expected& expected : rows_) {
-    const semantics::Place place =
-        semantics::query_place(call_, expected.row.sequence, expected.row.query);
-    const Index at = semantics::row_offset(call_.out_stride, place, expected.row.head);
-    for (std::size_t d = 0; d < expected.out.size(); ++d) {
-      const double got = element(data, p.out_dtype, at + static_cast<Index>(d));
-      const double want = expected.out[d];
-      const double error = std::abs(got - want);
-      const double allowed = element_bound * expected.magnitude[d] + smallest_step(p.dtype);
-      if (worst < infinity && !(error <= worst * allowed)) {
-        worst = std::isnan(error) ? infinity : error / allowed;
-        result.fault = fmt::format(
-            "out[sequence {}, query {}, head {}, dim {}] is {:.9g}, the oracle says {:.9g}: off by "
-            "{:.2g}, {:.2g} is allowed",
-            expected.row.sequence.index, expected.row.query, expected.row.head, d, got, want, error,
-            allowed);
+    const auto& [sequence, head, query] = expected.row;
+    const RowBounds& bounds = expected.bounds;
+    const semantics::Place place = semantics::query_place(call_, sequence, query);
+    const Index at = semantics::row_offset(call_.out_stride, place, head);
+    const auto sentence = [&](std::size_t d, double got, const std::string& allowed) {
+      return fmt::format(
+          "out[sequence {}, query {}, head {}, dim {}] is {:.9g}, the oracle says "
+          "{:.9g}: {}",
+          sequence.index, query, head, d, got, bounds.out[d], allowed);
+    };
+    double row_error = 0, along = 0;
+    bool finite = true;
+    for (std::size_t d = 0; d < bounds.out.size(); ++d) {
+      const double got =
+          element(out.data() + data_.out().front(), p.out_dtype, at + static_cast<Index>(d));
+      const double want = bounds.out[d], error = std::abs(got - want);
+      // Infinities inside q and k may end as NaN, and so may what meets a v that is not finite.
+      const bool may_be_anything = !bounds.in_range || std::isnan(bounds.lse);
+      finite = finite && std::isfinite(want) && std::isfinite(got);
+      if (!std::isfinite(want)) {
+        checks.at_most(&Shares::element, std::isfinite(got) ? infinity : 0, 1,
+                       [&] { return sentence(d, got, "it must not be finite"); });
+      } else if (std::isfinite(got) || !(may_be_anything || unbounded(expected.row, d))) {
+        checks.at_most(&Shares::element, error, bounds.allowed[d] + step, [&] {
+          return sentence(
+              d, got,
+              fmt::format("off by {:.2g}, {:.2g} is allowed", error, bounds.allowed[d] + step));
+        });
       }
-      error_squared += error * error;
-      norm_squared += want * want;
-      elements += 1;
+      row_error += error * error;
+      along += (got - want) * want;
     }
-    if (p.lse && result.fault.empty())
-      result.fault = compare_lse(expected, lse, f32_bound(largest));
+    if (finite) {
+      const double allowed = bounds.row + step * std::sqrt(double(bounds.out.size()));
+      checks.at_most(&Shares::row, std::sqrt(row_error), allowed, [&] {
+        return fmt::format(
+            "out[sequence {}, query {}, head {}] is off by {:.3g} of its norm, {:.3g} is allowed",
+            sequence.index, query, head, std::sqrt(row_error / bounds.norm_squared),
+            allowed / std::sqrt(bounds.norm_squared));
+      });
+      whole.add(expected, row_error, along);
+    }
+    if (p.lse) {
+      const auto* values = reinterpret_cast<const float*>(lse.data() + data_.lse()->front());
+      const double got = values[semantics::lse_offset(call_, place, head)];
+      const bool same = got == bounds.lse || (std::isnan(got) && std::isnan(bounds.lse)) ||
+                        (std::isnan(got) && !bounds.in_range);
+      const double error = same ? 0 : std::abs(got - bounds.lse);
+      checks.at_most(&Shares::lse, error, bounds.lse_allowed, [&] {
+        return fmt::format(
+            "lse[sequence {}, head {}, query {}] is {:.9g}, the oracle says {:.9g}: {:.2g} is "
+            "allowed",
+            sequence.index, head, query, got, bounds.lse, bounds.lse_allowed);
+      });
+    }
   }
-  if (norm_squared > 0) result.error = std::sqrt(error_squared / norm_squared);
-  const double allowed =
-      result.bound * std::sqrt(norm_squared) + smallest_step(p.dtype) * std::sqrt(elements);
-  if (result.fault.empty() && !(std::sqrt(error_squared) <= allowed)) {
-    result.fault = fmt::format("the relative error of out is {:.3g}, {:.3g} is allowed",
-                               result.error, result.bound);
-  }
+  check_whole(p, whole, checks);
+  result.error = whole.relative(whole.error_squared);
+  result.bound = whole.relative(whole.bound_squared);
   return result;
-}
-
-std::string Reference::compare_lse(const Expected& expected, const std::vector<std::byte>& memory,
-                                   double bound) const {
-  const auto* values = reinterpret_cast<const float*>(memory.data() + data_.lse()->front());
-  const semantics::Place place =
-      semantics::query_place(call_, expected.row.sequence, expected.row.query);
-  const double got = values[semantics::lse_offset(call_, place, expected.row.head)];
-  const double want = expected.lse;
-  const double allowed = bound * std::max(1.0, std::abs(want));
-  if (got == want || std::abs(got - want) <= allowed) return "";
-  return fmt::format(
-      "lse[sequence {}, head {}, query {}] is {:.9g}, the oracle says {:.9g}: {:.2g} is allowed",
-      expected.row.sequence.index, expected.row.head, expected.row.query, got, want, allowed);
 }
 
 }  // namespace rapt::verify

@@ -1,23 +1,30 @@
-// What the oracle says of a problem's data, row by row, and how far a result may be from it
-// (docs/numerics.md).
+// What the oracle says of a problem's data, row by row, and whether a result keeps the contract of
+// docs/numerics.md.
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "rapt/rapt.hpp"
 #include "src/oracle/oracle.hpp"
 #include "src/verify/data.hpp"
+#include "src/verify/row_bounds.hpp"
 
 namespace rapt::verify {
 
-// How a result compares: the errors, the bounds, and the worst element in words if a bound is
-// broken.
+// How much of what is allowed a result used up, at most, in each kind of check; beyond 1 it fails.
+struct Shares {
+  double element = 0, row = 0, lse = 0, whole = 0, plain = 0;
+
+  void take_larger(const Shares& other);
+};
+
+// How a result compares. `error` and `bound` are relative (Frobenius), over the rows compared.
 struct Comparison {
-  double error = 0, bound = 0;  // relative (Frobenius), over the rows compared
-  std::string fault;            // empty: within all bounds
+  double error = 0, bound = 0;
+  Shares shares;
+  std::string fault;  // in words; empty: within all bounds
 };
 
 class Reference {
@@ -28,30 +35,20 @@ class Reference {
   // `out` and `lse` are the whole memories, guards included, as Guarded::download() gives them.
   Comparison compare(const std::vector<std::byte>& out, const std::vector<std::byte>& lse) const;
 
- private:
+  // A row, and its part in the whole.
   struct Expected {
     Row row;
-    std::vector<double> out, magnitude;  // magnitude: the result if every value were positive
-    double lse;
+    RowBounds bounds;
+    double plain_error_squared = 0;  // of the plain 16-bit computation
   };
+  const std::vector<Expected>& rows() const { return rows_; }
 
-  Expected expected(const Row& row);
-  double largest_on_the_way(const Row& row, const std::vector<double>& scores) const;
-  double largest_before_cancelling() const;
-  void measure_plain(const Expected& expected);
-  Comparison compare(double largest, const std::vector<std::byte>& out,
-                     const std::vector<std::byte>& lse) const;
-  std::string compare_lse(const Expected& expected, const std::vector<std::byte>& memory,
-                          double bound) const;
-  // What f32 arithmetic (TF32 products if allowed) may do to a score, for the largest one.
-  double f32_bound(double largest) const;
-  double bound(double largest) const;
+ private:
+  Expected expected(const Row& row) const;
 
   const Data& data_;
   semantics::Call call_;
   std::vector<Expected> rows_;
-  double largest_score_ = 0;                           // in absolute value, over all rows
-  double plain_error_squared_ = 0, norm_squared_ = 0;  // of the plain 16-bit computation
 };
 
 }  // namespace rapt::verify

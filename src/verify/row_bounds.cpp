@@ -1,0 +1,273 @@
+#include "src/verify/row_bounds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "src/core/call.hpp"
+
+namespace rapt::verify {
+
+using semantics::Index;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double f32_unit = 0x1p-24, tf32_unit = 0x1p-11;
+
+// In units of f32's roundoff. A score is a dot product, scaled, capped, with a bias and a slope
+// added, less a reference; weights are functions of it; sums add them up.
+constexpr double dot_roundings = 4, cap_roundings = 8, add_roundings = 2, sum_roundings = 16;
+// Standard deviations that the sum of independent roundings may be off by: of an element, of which
+// there are many, and of all together.
+constexpr double element_deviations = 7, whole_deviations = 4;
+// A rounding is off by up to half a step, evenly.
+const double deviation_of_rounding = 1 / std::sqrt(3.0);
+// Relatively to numbers of any size between two powers of two, less.
+constexpr double deviation_of_any_rounding = 0.43;
+
+// How the kernels of a problem round beside f32 arithmetic.
+struct Roundings {
+  double weight;    // of e^s, relatively; 0: none
+  double smallest;  // of e^s, whose largest is about 1, absolutely
+  double factors;   // of products' factors: q, k and v as TF32
+  double result;
+
+  explicit Roundings(const Problem& p)
+      : weight(p.dtype == DType::f32 ? 0 : unit_roundoff(p.dtype)),
+        smallest(p.dtype == DType::f16 ? 0x1p-25 : 0),
+        factors(0),
+        result(unit_roundoff(p.out_dtype)) {
+    if (p.dtype == DType::f32 && p.tf32) weight = factors = tf32_unit;
+  }
+  bool weights_alike() const { return weight > 0 && factors == 0; }
+};
+
+double rounded_to(double unit, double smallest, double value) {
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const double step = std::max(2 * unit * std::ldexp(0.5, exponent), 2 * smallest);
+  return std::nearbyint(value / step) * step;
+}
+
+// A pair's dot product with the scale: itself, as if no terms cancelled, and what rounding its
+// factors may do to it, as a standard deviation.
+struct PairSize {
+  double dot, absolute, deviation;
+};
+
+template <class Element>
+PairSize size_of_pair(const Roundings& roundings, const Element* q, const Element* k, Index count,
+                      double scale) {
+  double dot = 0, absolute = 0, squares = 0, rounded = 0;
+  for (Index d = 0; d < count; ++d) {
+    const double product = double(to_float(q[d])) * double(to_float(k[d]));
+    dot += product;
+    absolute += std::abs(product);
+    squares += product * product;
+  }
+  scale = std::abs(scale);
+  if (roundings.factors == 0) return {scale * dot, scale * absolute, 0};
+  for (Index d = 0; d < count; ++d)
+    rounded += rounded_to(roundings.factors, 0, double(to_float(q[d]))) *
+               rounded_to(roundings.factors, 0, double(to_float(k[d])));
+  // Roundings are independent, but for numbers that are alike.
+  const double independent = std::sqrt(2 * squares) * roundings.factors * deviation_of_any_rounding;
+  return {scale * dot, scale * absolute,
+          scale * std::max(independent, std::abs(rounded - dot) / 2)};
+}
+
+// What the rounding of one pair's score may be: surely, and as a standard deviation.
+struct ScoreError {
+  double firm, deviation;
+};
+
+ScoreError error_of_score(const semantics::Call& call, const PairSize& size, double score,
+                          double bias, double slope_term) {
+  double of_dot = f32_unit * dot_roundings * size.absolute, deviation = size.deviation;
+  double others = std::abs(bias) + std::abs(slope_term) + std::abs(score);
+  if (call.softcap > 0) {
+    // The cap flattens what came before it: by its derivative, the largest within these errors.
+    const double cap = call.softcap;
+    const double nearest = std::max(0.0, std::abs(size.dot) - of_dot - 4 * deviation) / cap;
+    const double cosine = std::cosh(std::min(nearest, 300.0));
+    of_dot /= cosine * cosine;
+    deviation /= cosine * cosine;
+    others += cap_roundings / add_roundings * std::min(cap, size.absolute);
+  }
+  return {of_dot + f32_unit * add_roundings * others, deviation};
+}
+
+// What the keys of a row add up to.
+class Sums {
+ public:
+  Sums(const Row& row, std::size_t dims)
+      : weighed_(dims), firm_(dims), weights_(dims), scores_(dims), low_(dims), high_(dims) {
+    // Multiples of irrational numbers lie anywhere between two powers of two, in each row
+    // elsewhere.
+    const double number = double(row.sequence.index + 3 * row.head + 7 * row.query);
+    double whole = 0;
+    places_ = {1, 1 - std::modf(0.6180339887 * (number + 1), &whole) / 2,
+               1 - std::modf(0.4142135623 * (number + 1), &whole) / 2};
+  }
+
+  // A key of that normalised weight; `top` is the largest.
+  void add(const Roundings& roundings, double weight, double top, const ScoreError& error,
+           const std::vector<double>& v, RowBounds& row) {
+    const double shifted = weight * std::expm1(std::min(error.firm, 700.0));
+    const double summed = weight * sum_roundings * f32_unit +
+                          std::min(weight, roundings.smallest * top);  // what is near 0 may vanish
+    const double spread = weight * std::expm1(std::min(error.deviation, 300.0));
+    double along = 0, apart = 0;  // v · out, |v − out|²
+    for (std::size_t d = 0; d < v.size(); ++d) along += v[d] * row.out[d];
+    for (std::size_t d = 0; d < v.size(); ++d) {
+      const double size = std::abs(v[d]), difference = std::abs(v[d] - row.out[d]);
+      apart += difference * difference;
+      weighed_[d] += weight * size;
+      firm_[d] += shifted * difference + summed * size;
+      weights_[d] += weight * size * weight * size;
+      scores_[d] += spread * difference * spread * difference;
+      low_[d] = std::min(low_[d], v[d]);
+      high_[d] = std::max(high_[d], v[d]);
+    }
+    largest_spread_ = std::max(largest_spread_, spread * std::sqrt(apart));
+    lse_firm_ += shifted + summed;
+    lse_variance_ += spread * spread;
+    const double around = along - row.norm_squared;
+    row.firm += shifted * std::abs(around);
+    // The largest weight is a power of two, exactly, unless the reference lags behind it.
+    const double rounding =
+        weight < top ? deviation_of_rounding * roundings.weight * weight * along : 0;
+    row.variance += rounding * rounding + spread * around * spread * around;
+    if (!roundings.weights_alike() || weight == 0) return;
+    for (std::size_t i = 0; i < row.alike.size(); ++i) {
+      const double stored = places_[i] * weight / top;
+      const double rounded = rounded_to(roundings.weight, roundings.smallest, stored);
+      row.alike[i] += (rounded / stored - 1) * weight * along;
+    }
+  }
+
+  void finish(const Roundings& roundings, RowBounds& row) const {
+    const std::size_t dims = weighed_.size();
+    const double norm = std::sqrt(row.norm_squared);
+    double alike = 0;  // relatively
+    for (const double each : row.alike) alike = std::max(alike, std::abs(each));
+    if (norm > 0) alike /= row.norm_squared;
+    // Along out, all dims of a weight's rounding go together.
+    const double together = norm > 0 ? whole_deviations * std::sqrt(row.variance) / norm : 0;
+
+    double firm = 0, weights_at_most = 0, weights = 0, scores = 0, results = 0;  // squared
+    row.allowed.resize(dims);
+    for (std::size_t d = 0; d < dims; ++d) {
+      const double out = std::abs(row.out[d]);
+      const double at_most = roundings.weight * weighed_[d];
+      const double deviation = deviation_of_rounding * roundings.weight * std::sqrt(weights_[d]);
+      const double of_weights =
+          std::min(at_most, std::hypot(element_deviations * deviation, 2 * alike * out));
+      const double of_factors =
+          std::min(roundings.factors * weighed_[d], element_deviations * deviation_of_rounding *
+                                                        roundings.factors * std::sqrt(weights_[d]));
+      const double of_scores = element_deviations * std::sqrt(scores_[d]);
+      const double of_result = roundings.result * out;
+      row.allowed[d] =
+          std::min(firm_[d] + of_weights + of_factors + of_scores, high_[d] - low_[d]) + of_result;
+
+      firm += firm_[d] * firm_[d];
+      weights_at_most += at_most * at_most;
+      weights += weights_[d];
+      scores += scores_[d];
+      results += of_result * of_result;
+      const double rounding = deviation_of_rounding * of_result * out;
+      const double factors =
+          deviation_of_rounding * roundings.factors * std::sqrt(weights_[d]) * out;
+      row.variance += rounding * rounding + factors * factors;
+      row.rounding += (rounded_to(roundings.result, 0, row.out[d]) - row.out[d]) * row.out[d];
+    }
+    // The fewer dims there are, the more the length of a random error may vary.
+    const double fewness = 3 / std::sqrt(double(std::max<std::size_t>(dims, 1)));
+    const double likely = std::hypot((1 + fewness) * roundings.weight * std::sqrt(weights),
+                                     std::max(together, 2 * alike * norm));
+    const double of_weights = std::min(std::sqrt(weights_at_most), likely);
+    const double of_factors =
+        std::min(1.0, deviation_of_rounding + fewness / 2) * roundings.factors * std::sqrt(weights);
+    const double of_scores =
+        std::hypot((1 + fewness) * std::sqrt(scores), whole_deviations * largest_spread_);
+    const double of_result =
+        std::min(1.0, deviation_of_rounding + fewness / 2) * std::sqrt(results);
+    row.row =
+        std::sqrt(firm) + std::hypot(of_weights, of_factors, std::hypot(of_scores, of_result));
+    row.size = std::max(norm, std::sqrt(weights));
+    row.lse_allowed = lse_firm_ + element_deviations * std::sqrt(lse_variance_) +
+                      add_roundings * f32_unit * std::max(1.0, std::abs(row.lse));
+  }
+
+ private:
+  // Per dim: weights times |v|, what may be lost for sure, the sum of squares of weight times v and
+  // of the scores' likely errors, and between what a result lies.
+  std::vector<double> weighed_, firm_, weights_, scores_, low_, high_;
+  std::array<double, 3> places_;  // of the largest weight, for RowBounds::alike
+  double largest_spread_ = 0;     // that one key's score may give the row
+  double lse_firm_ = 0, lse_variance_ = 0;
+};
+
+}  // namespace
+
+double unit_roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return 0x1p-11;
+    case DType::bf16: return 0x1p-8;
+    default: return f32_unit;
+  }
+}
+
+double smallest_step(DType dtype) { return dtype == DType::f16 ? 0x1p-24 : 1e-30; }
+
+RowBounds bounds_of(const Problem& p, const semantics::Call& call, const Row& row) {
+  const auto& [sequence, head, query] = row;
+  const Roundings roundings(p);
+  const auto dims = static_cast<std::size_t>(p.v_dim);
+  RowBounds result;
+  result.out.resize(dims);
+  std::vector<double> scores(static_cast<std::size_t>(sequence.kv_len));
+  result.lse = oracle_row(call, p.dtype, row, result.out, scores);
+
+  const Index position = query + sequence.offset, kv_head = semantics::kv_head_of(call, head);
+  const Index q_row =
+      semantics::row_offset(call.q_stride, semantics::query_place(call, sequence, query), head);
+  const double slope = call.alibi ? double(semantics::slope_of(call, sequence.index, head)) : 0;
+  for (const double value : result.out) result.norm_squared += value * value;
+
+  double largest = call.sinks ? double(call.sinks[head]) : -infinity;
+  for (const double score : scores) largest = std::max(largest, score);
+  const double top = std::exp(largest - result.lse);  // the largest weight, normalised
+
+  Sums sums(row, dims);
+  with_element_type(p.dtype, [&](auto type) {
+    using Element = decltype(type);
+    std::vector<double> v(dims);
+    for (Index key = 0; key < sequence.kv_len; ++key) {
+      if (!semantics::in_window(call.window, position, key, sequence.kv_len) ||
+          !mask_at(call, sequence.index, head, query, key))
+        continue;
+      const semantics::Place place = semantics::key_place(call, sequence, key);
+      const PairSize size = size_of_pair(roundings, static_cast<const Element*>(call.q) + q_row,
+                                         static_cast<const Element*>(call.k) +
+                                             semantics::row_offset(call.k_stride, place, kv_head),
+                                         call.qk_dim, call.scale);
+      result.in_range = result.in_range && std::isfinite(size.absolute);
+      const double score = scores[static_cast<std::size_t>(key)];
+      if (score == -infinity) continue;
+      const double bias = bias_at<Element>(call, sequence.index, head, query, key);
+      const ScoreError error =
+          error_of_score(call, size, score, bias, slope * std::abs(double(position - key)));
+      const auto* stored = static_cast<const Element*>(call.v) +
+                           semantics::row_offset(call.v_stride, place, kv_head);
+      for (std::size_t d = 0; d < dims; ++d) v[d] = double(to_float(stored[d]));
+      sums.add(roundings, std::exp(score - result.lse), top, error, v, result);
+    }
+  });
+  sums.finish(roundings, result);
+  return result;
+}
+
+}  // namespace rapt::verify
