@@ -103,7 +103,6 @@ class TileSoftmax : TileShape {
  private:
   static constexpr float headroom = 8;
   static constexpr float no_reference = std::numeric_limits<float>::lowest();  // finite
-  static constexpr float astronomic = 0x1p20f;  // a fused product minus a rounded one can be large
 
   float* block(Index number) { return scores_ + number % room * group_rows * step; }
 
@@ -175,7 +174,7 @@ class TileSoftmax : TileShape {
     BF16* weights = weights_ + row_ * step;
     Index row = row_;
     for (; row < end && !is_astronomic_[row]; ++row, scores += step, weights += step) {
-      if (!store_weights<Excess::refused>(scores, scale, reference_[row], sums_ + row * lanes(),
+      if (!store_weights<Excess::refused>(scores, {scale, reference_[row]}, sums_ + row * lanes(),
                                           weights))
         break;
     }
@@ -187,11 +186,11 @@ class TileSoftmax : TileShape {
     for (; row_ < end; ++row_) {
       float* scores = block(weighed_) + row_ * step;
       if (!plain_ && !finish_scores(scores)) continue;
-      float scale = scaled(scores, t_.score_scale);
-      if (store_weights<Excess::refused>(scores, scale)) continue;
-      raise_reference(scores, scale);
-      scale = scaled(scores, scale);
-      store_weights<Excess::cut>(scores, scale);
+      Exponents exponents = exponents_of(scores, t_.score_scale);
+      if (store_weights<Excess::refused>(scores, exponents)) continue;
+      raise_reference(scores, exponents.scale);
+      exponents = exponents_of(scores, exponents.scale);
+      store_weights<Excess::cut>(scores, exponents);
     }
   }
 
@@ -212,12 +211,10 @@ class TileSoftmax : TileShape {
     return true;
   }
 
-  // Beside an astronomic reference all products are rounded alike: scores become scaled scores.
-  // Returns the scale that is left to them.
-  float scaled(float* scores, float scale) const {
-    if (!is_astronomic_[row_]) return scale;
-    for (Index i = 0; i < step; ++i) scores[i] *= scale;
-    return 1;
+  Exponents exponents_of(float* scores, float scale) const {
+    const float reference = reference_[row_];
+    if (!is_astronomic_[row_]) return {scale, reference};
+    return astronomic_exponents(scores, {0, step}, scale, reference);
   }
 
   // Raises the row's reference to its scores, by a whole number; what it had counts for less.
@@ -244,19 +241,18 @@ class TileSoftmax : TileShape {
   // Weights (32) of one row, added to its sums (lanes). False if there is an excess that is
   // refused; then the sums are as they were.
   template <Excess excess>
-  static HWY_INLINE bool store_weights(const float* HWY_RESTRICT scores, float scale,
-                                       float reference, float* HWY_RESTRICT sums,
-                                       BF16* HWY_RESTRICT weights) {
+  static HWY_INLINE bool store_weights(const float* HWY_RESTRICT scores, Exponents exponents,
+                                       float* HWY_RESTRICT sums, BF16* HWY_RESTRICT weights) {
     const Floats d;
-    const FloatVector factor = hn::Set(d, scale), limit = hn::Set(d, headroom);
-    const FloatVector origin = hn::Set(d, reference);
+    const FloatVector factor = hn::Set(d, exponents.scale), limit = hn::Set(d, headroom);
+    const FloatVector origin = hn::Set(d, exponents.origin);
     FloatVector sum = hn::Load(d, sums);
     for (Index i = 0; i < step; i += 2 * lanes()) {
       FloatVector e0 = hn::MulSub(hn::Load(d, scores + i), factor, origin);
       FloatVector e1 = hn::MulSub(hn::Load(d, scores + i + lanes()), factor, origin);
       if constexpr (excess == Excess::cut) {
-        e0 = hn::Min(limit, e0);
-        e1 = hn::Min(limit, e1);
+        e0 = hn::IfThenElse(hn::Gt(e0, limit), limit, e0);  // NaN stays
+        e1 = hn::IfThenElse(hn::Gt(e1, limit), limit, e1);
       } else if (!hn::AllFalse(d, hn::Gt(hn::Max(e0, e1), limit))) {
         return false;
       }
@@ -268,9 +264,8 @@ class TileSoftmax : TileShape {
     return true;
   }
   template <Excess excess>
-  bool store_weights(const float* scores, float scale) {
-    return store_weights<excess>(scores, scale, reference_[row_], sums_ + row_ * lanes(),
-                                 weights_ + row_ * step);
+  bool store_weights(const float* scores, Exponents exponents) {
+    return store_weights<excess>(scores, exponents, sums_ + row_ * lanes(), weights_ + row_ * step);
   }
 
   const BlockTile& t_;

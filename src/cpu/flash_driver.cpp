@@ -38,6 +38,7 @@ constexpr Index most_item_bytes = 4 << 20;
 constexpr Index most_blocks = 64;
 constexpr Index wide_part = 512;
 constexpr Index wide_keys = 128;  // of a tile, at most
+constexpr Index long_span = 32;   // tiles whose sums are added in f32
 
 FlashTiles tiles_of(const Config& config) { return {config.at("rows"), config.at("keys")}; }
 
@@ -88,7 +89,7 @@ struct Blocking {
     group = p.heads / p.kv_heads;
     out_stride = rounded_up(p.v_dim, engine.panel);
     queries_bytes = rounded_up(engine.queries_bytes(tiles.rows, qk_part), 64);
-    has_long_rows = p.kv_len > LongSums::span * tiles.keys;
+    has_long_rows = p.kv_len > long_span * tiles.keys;
     const Index long_bytes = has_long_rows ? LongSums::bytes(padded_rows, out_stride) : 0;
     const Index block_bytes = queries_bytes + padded_rows * out_stride * 4;
     const Index cached =
@@ -173,7 +174,7 @@ class Flash {
         pack_values(inside, {0, call_.v_dim}, scratch);
       }
       for (Index i = 0; i < count; ++i) meet(sequence, blocks[i], tile, scratch);
-      if (shape_.has_long_rows && tile / shape_.tiles.keys % LongSums::span == LongSums::span - 1)
+      if (shape_.has_long_rows && tile / shape_.tiles.keys % long_span == long_span - 1)
         for (Index i = 0; i < count; ++i) blocks[i].earlier.set_aside(blocks[i].sums);
     }
     engine_.leave();
@@ -219,10 +220,9 @@ class Flash {
 
   void start(const semantics::Sequence& sequence, const Block& block, std::byte* scratch) const {
     if (!shape_.wide) pack_queries(sequence, block, {0, call_.qk_dim}, scratch);
-    // A sink is a key without a value, seen before all others.
-    const float sink = call_.sinks ? call_.sinks[block.head] : minus_infinity;
-    std::fill_n(block.sums.reference, block.rows, sink * log2_e);
-    std::fill_n(block.sums.row_sum, block.rows, sink == minus_infinity ? 0.0f : 1.0f);
+    const RowState sink = state_of_sink(call_, block.head);  // seen before all keys
+    std::fill_n(block.sums.reference, block.rows, sink.reference);
+    std::fill_n(block.sums.row_sum, block.rows, sink.sum);
     if (!sets_out(block)) std::fill_n(block.sums.out, block.rows * shape_.out_stride, 0.0f);
   }
 
@@ -386,9 +386,8 @@ class Flash {
     for (Index row = 0; row < block.rows; ++row) {
       const auto place = semantics::query_place(call_, sequence, block.first_query + row);
       const Index at = semantics::row_offset(call_.out_stride, place, block.head) + dims.begin;
-      const float sum = block.sums.row_sum[row];
       rows_.store(problem_.out_dtype, block.sums.out + row * shape_.out_stride + dims.begin,
-                  sum != 0 ? 1 / sum : 0, dims.end - dims.begin,
+                  inverse_sum(block.sums.state(row)), dims.end - dims.begin,
                   static_cast<std::byte*>(call_.out) + at * out_element_);
     }
   }
@@ -400,7 +399,7 @@ class Flash {
     for (Index row = 0; row < block.rows; ++row) {
       const auto place = semantics::query_place(call_, sequence, block.first_query + row);
       call_.lse[semantics::lse_offset(call_, place, block.head)] =
-          natural_log(block.sums.reference[row], block.sums.row_sum[row]);
+          natural_log(block.sums.state(row));
     }
   }
 

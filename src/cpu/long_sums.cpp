@@ -1,22 +1,10 @@
 #include "src/cpu/long_sums.hpp"
 
 #include <algorithm>
-#include <cmath>
-
-#include "src/cpu/row_operations.hpp"
 
 namespace rapt {
 
 using semantics::Index;
-
-namespace {
-
-// What brings sums that are relative to 2^from to 2^to. Before anything was seen they are 0.
-double factor_between(double from, double to) {
-  return from == minus_infinity ? 0 : std::exp2(from - to);
-}
-
-}  // namespace
 
 void LongSums::set_aside(const RowSums& sums) {
   for (Index row = 0; row < sums.rows; ++row) {

@@ -1,11 +1,11 @@
 // Sums of rows over many tiles of keys.
 //
 // Added one after another, n equal terms may end n/3 roundings off, since all go the same way. A
-// tile's sums are short. Those of a span of tiles are added in f32; after it they are set aside in
-// f64, and begin again at 0.
+// tile's sums are short. Those of some tiles are added in f32, then set aside in f64, and begin
+// again at 0.
 #pragma once
 
-#include "src/semantics/portable.hpp"
+#include "src/cpu/row_operations.hpp"
 
 namespace rapt {
 
@@ -13,11 +13,11 @@ namespace rapt {
 struct RowSums {
   semantics::Index rows, out_stride;
   float *reference, *row_sum, *out;
+
+  RowState state(semantics::Index row) const { return {reference[row], row_sum[row]}; }
 };
 
 struct LongSums {
-  static constexpr semantics::Index span = 32;  // tiles
-
   double* memory;  // (rows, 2 + out_stride): reference, sum, out; null: rows are short
   bool any = false;
 

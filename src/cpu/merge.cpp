@@ -11,7 +11,8 @@
 namespace rapt {
 namespace {
 
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float minus_infinity = -infinity;
 
 struct Position {
   std::int64_t batch, seq, head;
@@ -37,12 +38,14 @@ void merge_row(const Partial& first, const Partial& second, const Partial& resul
                const Position& at) {
   const float first_lse = lse_at(first, at), second_lse = lse_at(second, at);
   // An empty side weighs nothing, and its out is not looked at. A NaN of either makes the sum one.
+  // One of +inf weighs 1 in it, which then tells whether the other is NaN; out is NaN beside it.
   const bool has_first = first_lse != minus_infinity, has_second = second_lse != minus_infinity;
   const double largest = std::max(first_lse, second_lse);
-  const double first_weight = has_first ? std::exp(first_lse - largest) : 0;
-  const double second_weight = has_second ? std::exp(second_lse - largest) : 0;
+  const auto weight = [&](float lse) { return lse == largest ? 1 : std::exp(lse - largest); };
+  const double first_weight = has_first ? weight(first_lse) : 0;
+  const double second_weight = has_second ? weight(second_lse) : 0;
   const double sum = first_weight + second_weight;
-  const double factor = sum == 0 ? 0 : 1 / sum;
+  const double factor = largest == infinity ? std::nan("") : sum == 0 ? 0 : 1 / sum;
   const double first_share = first_weight * factor, second_share = second_weight * factor;
   with_row(first, at, [&](const auto* first_row) {
     with_row(second, at, [&](const auto* second_row) {

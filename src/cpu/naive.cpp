@@ -30,7 +30,8 @@ using semantics::Range;
 constexpr Index rows_per_block = 16;
 constexpr Index lanes = 16;
 constexpr Index keys_per_partial_sum = 128;  // bounds the rounding error of long rows
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float minus_infinity = -infinity;
 
 // dots[r] = q[r] · k for each of `rows` rows of q, (rows, dim) row-major.
 RAPT_VECTOR_CLONES void dots_with_key(const float* q, const float* k, Index rows, Index dim,
@@ -171,25 +172,33 @@ class Naive {
                             position, key);
   }
 
+  float sink_of(Index head) const { return call_.sinks ? call_.sinks[head] : minus_infinity; }
+
+  // NaN is never the larger of two, but makes the sum NaN. A score of +inf weighs 1 in the sum,
+  // which then tells whether another one is NaN, and NaN in out.
   void softmax(const Block& block) const {
-    const float sink = call_.sinks ? call_.sinks[block.head] : minus_infinity;
+    const float sink = sink_of(block.head);
     for (Index r = 0; r < block.rows; ++r) {
       const std::span<float> row(block.scores + r * call_.kv_len + block.keys.begin,
                                  static_cast<std::size_t>(block.keys.end - block.keys.begin));
-      float row_max = sink;
+      float row_max = std::max(minus_infinity, sink);
       for (const float s : row) row_max = std::max(row_max, s);
-      const bool sees_nothing = row_max == minus_infinity;
-      double row_sum = sees_nothing ? 0 : std::exp(sink - row_max);
+      const float reference = row_max == minus_infinity ? 0 : row_max;
+      const auto weight = [reference](float s) {
+        return s == reference ? 1 : std::exp(s - reference);
+      };
+      double row_sum = weight(sink);
       for (float& s : row) {
-        s = sees_nothing ? 0 : std::exp(s - row_max);
+        s = weight(s);
         row_sum += s;
       }
-      const float inverse = sees_nothing ? 0 : static_cast<float>(1 / row_sum);
-      for (float& p : row) p *= inverse;
+      const bool sees_nothing = row_sum == 0;
+      const double inverse = reference == infinity ? std::nan("") : sees_nothing ? 0 : 1 / row_sum;
+      for (float& p : row) p *= static_cast<float>(inverse);
       if (call_.lse) {
         const auto place = semantics::query_place(call_, block.sequence, block.first_query + r);
         call_.lse[semantics::lse_offset(call_, place, block.head)] =
-            sees_nothing ? minus_infinity : row_max + static_cast<float>(std::log(row_sum));
+            sees_nothing ? minus_infinity : reference + static_cast<float>(std::log(row_sum));
       }
     }
   }
@@ -201,7 +210,9 @@ class Naive {
     float* rests = sums + rows_per_block * call_.v_dim;     // what rounding took from them
     float* partial = rests + rows_per_block * call_.v_dim;  // sums of keys_per_partial_sum keys
     float* value_scratch = partial + rows_per_block * call_.v_dim;
-    std::fill_n(sums, values, 0.0f);
+    // A sink that makes every row NaN does so without keys, too.
+    const float sink = sink_of(block.head);
+    std::fill_n(sums, values, sink == minus_infinity ? 0.0f : 0 * sink);
     std::fill_n(rests, values, 0.0f);
     for (Index chunk = block.keys.begin; chunk < block.keys.end; chunk += keys_per_partial_sum) {
       std::fill_n(partial, values, 0.0f);

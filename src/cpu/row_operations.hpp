@@ -12,13 +12,40 @@
 
 namespace rapt {
 
-inline constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+inline constexpr float infinity = std::numeric_limits<float>::infinity();
+inline constexpr float minus_infinity = -infinity;
 inline constexpr float log2_e = std::numbers::log2e_v<float>;
 
-// The natural logarithm of sum · 2^exponent; −inf for a sum of 0.
-inline float natural_log(float exponent, float sum) {
-  if (sum == 0) return minus_infinity;
-  return static_cast<float>(double(exponent) * std::numbers::ln2 + std::log(double(sum)));
+// What a row knows of the keys it has seen: the sum of their weights, 2^(exponent − reference).
+// Before it sees any it is 2^−∞ · 0. A score that is NaN makes the sum NaN, whatever the reference.
+// One of +inf makes the reference +inf and weighs 1, so that the sum still tells whether another
+// one is NaN; the row's out is NaN in any case.
+struct RowState {
+  float reference, sum;
+};
+
+// A sink is a key without a value.
+inline RowState state_of_sink(const semantics::Call& call, semantics::Index head) {
+  const float sink = call.sinks ? call.sinks[head] : minus_infinity;
+  if (std::isnan(sink)) return {minus_infinity, sink};
+  return {sink * log2_e, sink == minus_infinity ? 0.0f : 1.0f};
+}
+
+// What brings sums that are relative to 2^from to 2^to, which is no less.
+inline double factor_between(double from, double to) {
+  return from == to ? 1 : std::exp2(from - to);
+}
+
+// What turns a row's weighted values into its out.
+inline float inverse_sum(const RowState& row) {
+  if (row.reference == infinity) return std::numeric_limits<float>::quiet_NaN();
+  return row.sum == 0 ? 0 : 1 / row.sum;
+}
+
+// The natural logarithm of sum · 2^reference; −inf for a sum of 0.
+inline float natural_log(const RowState& row) {
+  if (row.sum == 0) return minus_infinity;
+  return static_cast<float>(double(row.reference) * std::numbers::ln2 + std::log(double(row.sum)));
 }
 
 // What turns the dot products of one row into scores, from some key on.

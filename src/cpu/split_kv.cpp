@@ -8,15 +8,16 @@
 // number of threads nor on the batch.
 //
 // Workspace: items before each sequence (where lengths differ); partial results (rows of all
-// sequences and heads, chunks): O (v_dim), m, l; scratch per thread.
+// sequences and heads, chunks): O (v_dim), m, l; scratch per thread. In a chunk of many tiles sums
+// are set aside as in flash.
 #include <algorithm>
-#include <cmath>
 
 #include "src/core/call.hpp"
 #include "src/core/layout.hpp"
 #include "src/core/parallel.hpp"
 #include "src/core/text.hpp"
 #include "src/cpu/kernels.hpp"
+#include "src/cpu/long_sums.hpp"
 #include "src/cpu/row_operations.hpp"
 #include "src/cpu/stream_operations.hpp"
 
@@ -28,9 +29,10 @@ using semantics::Index;
 using semantics::Range;
 using semantics::rounded_up;
 
-constexpr Index most_rows = 64;    // of an item
-constexpr Index tile_keys = 64;    // K and V of a tile stay in the first cache
-constexpr Index most_chunks = 64;  // of a sequence
+constexpr Index most_rows = 64;              // of an item
+constexpr Index tile_keys = 64;              // K and V of a tile stay in the first cache
+constexpr Index most_chunks = 64;            // of a sequence
+constexpr Index long_span = 16 * tile_keys;  // keys whose sums are added in f32
 
 // `least` keys, or so many that there are at most most_chunks.
 Index chunk_keys(Index kv_len, Index least) {
@@ -50,8 +52,8 @@ struct Shape {
   bool side_by_side;     // kv heads
   Index partial_stride;  // floats of a partial result
   Index out_stride;
-  Index prefix_bytes, partial_bytes, scratch_bytes;  // scratch: of one thread
-  Index q, scores, out, states;                      // offsets into scratch, in floats
+  Index prefix_bytes, partial_bytes, scratch_bytes;   // scratch: of one thread
+  Index q, scores, out, references, sums, long_sums;  // offsets into scratch, in floats
 
   Shape(const Problem& p, std::int32_t threads, Index least_keys) : least_chunk(least_keys) {
     const auto floats = [](Index count) { return rounded_up(count, 16); };
@@ -67,8 +69,12 @@ struct Shape {
     q = 0;
     scores = q + floats(heads * rows * p.qk_dim);
     out = scores + rows * tile_keys;
-    states = out + floats(heads * rows * out_stride);
-    scratch_bytes = (states + floats(2 * heads * rows)) * 4;
+    references = out + floats(heads * rows * out_stride);
+    sums = references + floats(heads * rows);
+    long_sums = sums + floats(heads * rows);
+    scratch_bytes = long_sums * 4;
+    if (has_long_chunks(p.kv_len)) scratch_bytes += LongSums::bytes(heads * rows, out_stride);
+    scratch_bytes = rounded_up(scratch_bytes, 64);
     prefix_bytes = p.varlen || p.lengths ? rounded_up((p.batch + 1) * 8, 64) : 0;
     partial_bytes = chunks > 1 ? total_rows * chunks * partial_stride * 4 : 0;
   }
@@ -78,12 +84,9 @@ struct Shape {
     const Index fair_share = batch * kv_heads * chunks_of(kv_len, least_chunk) / (8 * threads);
     return side_by_side ? std::clamp<Index>(std::min(most_rows / rows, fair_share), 1, heads) : 1;
   }
-};
 
-// What a row knows after some keys; max is an exponent of 2.
-struct State {
-  float max, sum;
-  float* out;
+  // Of a sequence of so many keys.
+  bool has_long_chunks(Index kv_len) const { return chunk_keys(kv_len, least_chunk) > long_span; }
 };
 
 // Where the keys and values of a tile begin.
@@ -166,12 +169,12 @@ class SplitKv {
     attend(work, floats);
     for (Index i = 0; i < work.heads * work.rows; ++i) {
       const Row row = row_of(work, i);
-      const float* states = floats + shape_.states + 2 * i;
-      const State state = {states[0], states[1], floats + shape_.out + i * shape_.out_stride};
+      const RowState state = {floats[shape_.references + i], floats[shape_.sums + i]};
+      float* out = floats + shape_.out + i * shape_.out_stride;
       if (count == 1)
-        finish(row, state);
+        finish(row, state, out);
       else
-        store_partial(row, chunk, state);
+        store_partial(row, chunk, state, out);
     }
   }
 
@@ -195,21 +198,25 @@ class SplitKv {
             semantics::query_place(call_, item.sequence, query)};
   }
 
-  // Fills out and states (m and l of each row) of the scratch memory.
+  // Fills out, references and sums of the scratch memory.
   void attend(const Item& item, float* floats) const {
-    float *q = floats + shape_.q, *out = floats + shape_.out, *states = floats + shape_.states;
-    for (Index i = 0; i < item.heads * item.rows; ++i) {
-      states[2 * i] = minus_infinity;
-      states[2 * i + 1] = 0;
-    }
-    std::fill_n(out, item.heads * item.rows * shape_.out_stride, 0.0f);
+    float* q = floats + shape_.q;
+    const RowSums sums = {.rows = item.heads * item.rows,
+                          .out_stride = shape_.out_stride,
+                          .reference = floats + shape_.references,
+                          .row_sum = floats + shape_.sums,
+                          .out = floats + shape_.out};
+    LongSums earlier = {reinterpret_cast<double*>(floats + shape_.long_sums)};
+    std::fill_n(sums.reference, sums.rows, minus_infinity);
+    std::fill_n(sums.row_sum, sums.rows, 0.0f);
+    std::fill_n(sums.out, sums.rows * sums.out_stride, 0.0f);
 
     const Index first = item.first_row / shape_.group + item.sequence.offset;
     const Index last = (item.first_row + item.rows - 1) / shape_.group + item.sequence.offset;
     const Range seen = semantics::keys_of_some(call_.window, first, last, item.sequence.kv_len);
     const Range range = {std::max(item.keys.begin, seen.begin), std::min(item.keys.end, seen.end)};
     if (range.begin >= range.end) return;
-    for (Index i = 0; i < item.heads * item.rows; ++i) {
+    for (Index i = 0; i < sums.rows; ++i) {
       const Row row = row_of(item, i);
       stream_.widen(problem_.dtype,
                     static_cast<const std::byte*>(call_.q) +
@@ -219,6 +226,7 @@ class SplitKv {
 
     // While the values of a tile are read, the keys that come next are fetched: those of the next
     // head, after the last head those of the next tile.
+    const bool is_long = shape_.has_long_chunks(item.sequence.kv_len);
     Pointers pointers[2];
     Index turn = 0;
     Range tile = point(item, range, range.begin, item.first_head, pointers[turn]);
@@ -229,9 +237,12 @@ class SplitKv {
                                  item.first_head + (last_head ? 0 : head + 1), pointers[1 - turn]);
         const bool fetches = next.end - next.begin >= tile.end - tile.begin;
         meet(item, head, tile, pointers[turn], fetches ? &pointers[1 - turn] : nullptr, floats);
-        if (last_head) tile = next;
+        if (!last_head) continue;
+        if (is_long && tile.end % long_span == 0) earlier.set_aside(sums);
+        tile = next;
       }
     }
+    earlier.join(sums);
   }
 
   // One kv head of an item against one tile.
@@ -247,9 +258,9 @@ class SplitKv {
         call_.qk_dim * element_};
     stream_.dots(floats + shape_.q + first_row * call_.qk_dim, item.rows, keys, scores, tile_keys);
     for (Index i = 0; i < item.rows; ++i) {
-      float* states = floats + shape_.states + 2 * (first_row + i);
-      rescale[i] = weigh(item.sequence, row_of(item, first_row + i), tile, scores + i * tile_keys,
-                         states[0], states[1]);
+      rescale[i] =
+          weigh(item.sequence, row_of(item, first_row + i), tile, scores + i * tile_keys,
+                floats[shape_.references + first_row + i], floats[shape_.sums + first_row + i]);
     }
     stream_.accumulate(scores, tile_keys, item.rows, values, rescale,
                        floats + shape_.out + first_row * shape_.out_stride, shape_.out_stride);
@@ -293,10 +304,10 @@ class SplitKv {
     return partials_ + at * shape_.chunks * shape_.partial_stride;
   }
 
-  void store_partial(const Row& row, Index chunk, const State& state) const {
+  void store_partial(const Row& row, Index chunk, const RowState& state, const float* out) const {
     float* partial = partials_of(row) + chunk * shape_.partial_stride;
-    std::copy_n(state.out, call_.v_dim, partial);
-    partial[call_.v_dim] = state.max;
+    std::copy_n(out, call_.v_dim, partial);
+    partial[call_.v_dim] = state.reference;
     partial[call_.v_dim + 1] = state.sum;
   }
 
@@ -307,33 +318,36 @@ class SplitKv {
     for (Index query = 0; query < sequence.q_len; ++query) {
       const Row row = {head, query, semantics::query_place(call_, sequence, query)};
       float* partials = partials_of(row);
-      State state = {partials[call_.v_dim], partials[call_.v_dim + 1], partials};
-      for (Index chunk = 1; chunk < count; ++chunk) {
-        const float* other = partials + chunk * shape_.partial_stride;
-        const float other_max = other[call_.v_dim], other_sum = other[call_.v_dim + 1];
-        if (other_max == minus_infinity) continue;
-        const float max = std::max(state.max, other_max);
-        const float factor = std::exp2(state.max - max), other_factor = std::exp2(other_max - max);
-        stream_.combine(state.out, factor, other, other_factor, call_.v_dim);
-        state.sum = state.sum * factor + other_sum * other_factor;
-        state.max = max;
+      const auto state_of = [&](Index chunk) -> RowState {
+        const float* partial = partials + chunk * shape_.partial_stride + call_.v_dim;
+        return {partial[0], partial[1]};
+      };
+      float reference = minus_infinity;
+      for (Index chunk = 0; chunk < count; ++chunk)
+        reference = std::max(reference, state_of(chunk).reference);
+      double factors[most_chunks], sum = 0;
+      for (Index chunk = 0; chunk < count; ++chunk) {
+        factors[chunk] = factor_between(state_of(chunk).reference, reference);
+        sum += state_of(chunk).sum * factors[chunk];
       }
-      finish(row, state);
+      stream_.combine(partials, shape_.partial_stride, factors, count, call_.v_dim);
+      finish(row, {reference, static_cast<float>(sum)}, partials);
     }
   }
 
-  // The sink, a key without a value, comes last.
-  void finish(const Row& row, const State& state) const {
-    const float sink = call_.sinks ? call_.sinks[row.head] * log2_e : minus_infinity;
-    const float max = std::max(state.max, sink);
-    const bool sees_nothing = max == minus_infinity;
-    const float factor = sees_nothing ? 0 : std::exp2(state.max - max);
-    const float sum = sees_nothing ? 0 : state.sum * factor + std::exp2(sink - max);
-    rows_.store(problem_.out_dtype, state.out, sees_nothing ? 0 : factor / sum, call_.v_dim,
+  // The sink comes last.
+  void finish(const Row& row, const RowState& keys, const float* out) const {
+    const RowState sink = state_of_sink(call_, row.head);
+    const float reference = std::max(keys.reference, sink.reference);
+    const double factor = factor_between(keys.reference, reference);
+    const double sink_factor = factor_between(sink.reference, reference);
+    const RowState all = {reference,
+                          static_cast<float>(keys.sum * factor + sink.sum * sink_factor)};
+    rows_.store(problem_.out_dtype, out, static_cast<float>(factor) * inverse_sum(all), call_.v_dim,
                 static_cast<std::byte*>(call_.out) +
                     semantics::row_offset(call_.out_stride, row.place, row.head) * out_element_);
     if (!call_.lse) return;
-    call_.lse[semantics::lse_offset(call_, row.place, row.head)] = natural_log(max, sum);
+    call_.lse[semantics::lse_offset(call_, row.place, row.head)] = natural_log(all);
   }
 
   const Problem& problem_;
@@ -360,7 +374,7 @@ Support supports(const Problem& p, const Device& device) {
       chunks > 1 ? double(p.total_q) * double(p.heads) * double(chunks) * double(p.v_dim + 18) * 4
                  : 0;
   const double scratch =
-      double(device.threads) * double(most_rows) * double(p.qk_dim + p.v_dim + 96) * 4;
+      double(device.threads) * double(most_rows) * double(p.qk_dim + 3 * p.v_dim + 128) * 4;
   const double limit = device.nominal.memory_bytes;
   if (limit == 0 || partials + scratch <= limit) return Support::yes();
   return Support::no(text("its partial results would need ", human_bytes(partials + scratch),

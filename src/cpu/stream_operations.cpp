@@ -178,9 +178,17 @@ void widen(DType dtype, const void* from, Index count, float* to) {
   });
 }
 
-void combine(float* HWY_RESTRICT to, float to_factor, const float* HWY_RESTRICT from,
-             float from_factor, Index count) {
-  for (Index i = 0; i < count; ++i) to[i] = to[i] * to_factor + from[i] * from_factor;
+void combine(float* partials, Index stride, const double* factors, Index count, Index dim) {
+  constexpr Index dims_at_once = 64;
+  for (Index first = 0; first < dim; first += dims_at_once) {
+    const Index dims = std::min(dims_at_once, dim - first);
+    double sums[dims_at_once] = {};
+    for (Index i = 0; i < count; ++i) {
+      const float* partial = partials + i * stride + first;
+      for (Index d = 0; d < dims; ++d) sums[d] += partial[d] * factors[i];
+    }
+    for (Index d = 0; d < dims; ++d) partials[first + d] = static_cast<float>(sums[d]);
+  }
 }
 
 }  // namespace

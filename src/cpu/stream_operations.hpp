@@ -32,9 +32,9 @@ struct StreamOperations {
   void (*accumulate)(const float* weights, semantics::Index weight_stride, semantics::Index rows,
                      const StreamedRows& values, const float* rescale, float* out,
                      semantics::Index out_stride);
-  // to[i] = to[i] · to_factor + from[i] · from_factor
-  void (*combine)(float* to, float to_factor, const float* from, float from_factor,
-                  semantics::Index count);
+  // The first of `count` partial results becomes their sum, each times its factor.
+  void (*combine)(float* partials, semantics::Index stride, const double* factors,
+                  semantics::Index count, semantics::Index dim);
 };
 
 const StreamOperations& stream_operations();

@@ -45,34 +45,32 @@ HWY_INLINE float dot(const Element* HWY_RESTRICT a, const Element* HWY_RESTRICT 
   return sum;
 }
 
-// out = Σ weights[key] · v[key]
+// out = start + Σ weights[key] · v[key]
 template <class Element, class Out>
-HWY_INLINE void weighted_sum(const float* weights, const Element* const* v, Index keys, Index dim,
-                             Out* HWY_RESTRICT out) {
+HWY_INLINE void weighted_sum(float start, const float* weights, const Element* const* v, Index keys,
+                             Index dim, Out* HWY_RESTRICT out) {
   const Floats d;
   const Index width = lanes();
   Index i = 0;
   for (; i + width <= dim; i += width) {
-    FloatVector sum = hn::Zero(d);
+    FloatVector sum = hn::Set(d, start);
     for (Index key = 0; key < keys; ++key)
       sum = hn::MulAdd(hn::Set(d, weights[key]), load_floats(d, v[key] + i), sum);
     store_floats(sum, out + i);
   }
   for (; i < dim; ++i) {
-    float sum = 0;
+    float sum = start;
     for (Index key = 0; key < keys; ++key) sum += weights[key] * to_float(v[key][i]);
     out[i] = from_float<Out>(sum);
   }
 }
 
-// Scores of one row become weights that sum to 1 (with the sink's); returns lse.
-HWY_INLINE float normalize(float* scores, semantics::Range keys, Index count, float scale,
-                           float sink) {
-  float row_max = sink, row_sum = sink == minus_infinity ? 0.0f : 1.0f;
-  softmax_row(scores, keys, {0, count}, scale, row_max, row_sum);
-  const float factor = row_sum == 0 ? 0 : 1 / row_sum;
+// Scores of one row, which has seen its sink, become weights that sum to 1 (with the sink's).
+HWY_INLINE void normalize(float* scores, semantics::Range keys, Index count, float scale,
+                          RowState& row) {
+  softmax_row(scores, keys, {0, count}, scale, row.reference, row.sum);
+  const float factor = inverse_sum(row);
   for (Index i = 0; i < count; ++i) scores[i] *= factor;
-  return natural_log(row_max, row_sum);
 }
 
 // All queries of the heads of one kv head.
@@ -102,18 +100,18 @@ void attend(const semantics::Call& call, DType dtype, const semantics::Sequence&
         row_operations().score(row_scoring(call, dtype, sequence, head, query, keys.begin),
                                scores + keys.begin, keys.end - keys.begin);
       }
-      const float sink = call.sinks ? call.sinks[head] * log2_e : minus_infinity;
-      const float lse =
-          normalize(scores, keys, sequence.kv_len, scoring ? log2_e : call.scale * log2_e, sink);
+      RowState row = state_of_sink(call, head);
+      normalize(scores, keys, sequence.kv_len, scoring ? log2_e : call.scale * log2_e, row);
+      const float start = 0 * inverse_sum(row);  // a NaN sink is one without keys, too
       const auto store = [&](auto* out) {
-        weighted_sum(scores + keys.begin, v + keys.begin, keys.end - keys.begin, call.v_dim,
+        weighted_sum(start, scores + keys.begin, v + keys.begin, keys.end - keys.begin, call.v_dim,
                      out + semantics::row_offset(call.out_stride, place, head));
       };
       if (call.out_is_f32)
         store(static_cast<float*>(call.out));
       else
         store(static_cast<Element*>(call.out));
-      if (call.lse) call.lse[semantics::lse_offset(call, place, head)] = lse;
+      if (call.lse) call.lse[semantics::lse_offset(call, place, head)] = natural_log(row);
     }
   }
 }

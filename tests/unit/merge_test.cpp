@@ -159,6 +159,16 @@ TEST(Merge, NaNInEitherLsePassesOn) {
   }
 }
 
+TEST(Merge, AnInfiniteLseStaysAndLeavesNothingOfOut) {
+  const float infinity = -minus_infinity;
+  for (const float other : {1.0f, minus_infinity, infinity}) {
+    for (const Row& row : {merged({1, infinity}, {2, other}), merged({1, other}, {2, infinity})}) {
+      EXPECT_TRUE(std::isnan(row.out)) << other;
+      EXPECT_EQ(row.lse, infinity) << other;
+    }
+  }
+}
+
 TEST(Merge, IsRightWhateverTheSizesTypesStridesAndPlaceOfTheResult) {
   for (std::uint64_t seed = 0; seed < 300; ++seed)
     EXPECT_EQ(merge_fault(two_threads(), seed), "") << "seed " << seed;

@@ -48,16 +48,34 @@ struct NewReference {
 HWY_INLINE NewReference raise_max(float& row_max, float tile_max) {
   const float old = row_max;
   row_max = std::max(old, tile_max);
-  if (row_max == minus_infinity) return {0, 1};  // nothing seen yet: every weight is 0
+  if (row_max == minus_infinity) return {0, 1};  // nothing seen yet: every weight is 0, or NaN
   if (old == row_max) return {row_max, 1};
   return {row_max, hn::GetLane(exp2<Exp2::full>(hn::Set(Floats(), old - row_max)))};
 }
 
+// An exponent of 2 is scale · score − origin.
+struct Exponents {
+  float scale, origin;
+};
+
+// Beside an astronomic reference a fused product minus its own rounded value can be large, so that
+// all products have to be rounded alike: scores become scaled ones. Beside +inf they become what
+// their distance to it weighs (RowState): 0 for +inf itself, −inf for all that is less.
+constexpr float astronomic = 0x1p20f;
+HWY_INLINE Exponents astronomic_exponents(float* scores, semantics::Range wide, float scale,
+                                          float reference) {
+  for (semantics::Index i = wide.begin; i < wide.end; ++i) scores[i] *= scale;
+  if (reference != infinity) return {1, reference};
+  for (semantics::Index i = wide.begin; i < wide.end; ++i)
+    scores[i] = scores[i] == infinity ? 0 : scores[i] - infinity;
+  return {1, 0};
+}
+
 // Weights in place of scores; returns their sum.
-HWY_INLINE float store_weights(float* scores, semantics::Range wide, float scale, float reference) {
+HWY_INLINE float store_weights(float* scores, semantics::Range wide, Exponents exponents) {
   const Floats d;
   const auto lanes = static_cast<semantics::Index>(hn::Lanes(d));
-  const FloatVector factor = hn::Set(d, scale), origin = hn::Set(d, reference);
+  const FloatVector factor = hn::Set(d, exponents.scale), origin = hn::Set(d, exponents.origin);
   const auto weigh = [&](float* at) HWY_ATTR {
     const FloatVector weight = exp2<Exp2::full>(hn::MulSub(hn::Load(d, at), factor, origin));
     hn::Store(weight, d, at);
@@ -86,12 +104,10 @@ HWY_INLINE float softmax_row(float* scores, semantics::Range keys, semantics::Ra
   const semantics::Range wide =
       widen_range(scores, keys, static_cast<semantics::Index>(hn::Lanes(Floats())));
   const auto [reference, rescale] = raise_max(row_max, largest_score(scores, wide) * scale);
-  if (std::abs(reference) > 0x1p20f) {
-    // A fused product minus its own rounded value can be large: round all products alike.
-    for (semantics::Index i = wide.begin; i < wide.end; ++i) scores[i] *= scale;
-    scale = 1;
-  }
-  row_sum = row_sum * rescale + store_weights(scores, wide, scale, reference);
+  const Exponents exponents = std::abs(reference) > astronomic
+                                  ? astronomic_exponents(scores, wide, scale, reference)
+                                  : Exponents{scale, reference};
+  row_sum = row_sum * rescale + store_weights(scores, wide, exponents);
   if (cleared.begin < wide.begin) std::fill(scores + cleared.begin, scores + wide.begin, 0.0f);
   if (cleared.end > wide.end) std::fill(scores + wide.end, scores + cleared.end, 0.0f);
   return rescale;
