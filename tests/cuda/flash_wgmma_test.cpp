@@ -1,5 +1,7 @@
 // cuda.flash_wgmma where there may be no GPU: what it takes, what it refuses, what it estimates;
 // and where there is one, problems that random ones seldom are.
+#include <limits>
+
 #include "tests/cuda/support.hpp"
 
 namespace rapt::test {
@@ -78,6 +80,26 @@ TEST_F(OnCuda, FlashWgmmaIsRightAtTheEdgesOfItsWays) {
           "b60 h16 s200 d32 f16",
           "b60 h14/2 q150 kv90 d128 bf16 varlen6000/4000",
       });
+}
+
+// Nobody looks at them before a kernel does: they are clamped, and nothing is written elsewhere.
+TEST_F(OnCuda, FlashWgmmaStaysWithinItsTensorsWhateverThePackedStarts) {
+  constexpr std::int32_t least = std::numeric_limits<std::int32_t>::min();
+  constexpr std::int32_t most = std::numeric_limits<std::int32_t>::max();
+  for (const std::int32_t wild : {least, least + 1000, -100000, -1, 801, 100000, most}) {
+    for (const std::int64_t at : {0, 1, 3, 7}) {
+      OneKernel one(Problem::parse("b7 h2 q300 kv300 d64 bf16 causal varlen800 lse"), device,
+                    {.kernel = "cuda.flash_wgmma"}, 2);
+      static_cast<std::int32_t*>(one.data.on_host().q_starts.data)[at] = wild;
+      one.upload();
+      one.run(nullptr);
+      find_backend(Backend::cuda).wait(device, nullptr);
+      EXPECT_TRUE(one.data.out().guards_unchanged() && one.data.lse()->guards_unchanged() &&
+                  one.workspace.guards_unchanged())
+          << "start " << at << " is " << wild;
+      EXPECT_EQ(one.data.changed_input(), "") << "start " << at << " is " << wild;
+    }
+  }
 }
 
 }  // namespace

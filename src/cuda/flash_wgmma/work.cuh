@@ -18,9 +18,12 @@ struct Work {
 };
 
 // The first slot of a sequence. Each has at least one more than its queries fill, so that where it
-// begins does not depend on how the queries before it are shared out.
+// begins does not depend on how the queries before it are shared out. A start that is wrong is
+// brought into the tensor, as semantics::sequence() does: no tile begins before its sequence.
 RAPT_DEVICE int first_slot(const Parameters& p, int sequence, int queries) {
-  return sequence == 0 ? 0 : p.call.q_starts[sequence] / queries + sequence;
+  if (sequence == 0) return 0;
+  const Index start = semantics::clamp(p.call.q_starts[sequence], 0, p.call.total_q);
+  return static_cast<int>(start) / queries + sequence;
 }
 RAPT_DEVICE Work work_in_slot(const Parameters& p, int slot, int head, int queries) {
   int sequence = 0, end = static_cast<int>(p.call.batch);
