@@ -65,6 +65,10 @@ struct Target {
     return through_words(from, [](const auto* word) { return __ldcs(word); });
   }
   template <class T>
+  RAPT_DEVICE static T load_fresh(const T* from) {
+    return through_words(from, [](const auto* word) { return *word; });
+  }
+  template <class T>
   RAPT_DEVICE static void store(T* to, T value) {
     *to = value;
   }

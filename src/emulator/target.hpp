@@ -60,6 +60,10 @@ struct Target {
     return load(from, here);
   }
   template <class T>
+  static T load_fresh(const T* from, Here here = Here::current()) {
+    return load(from, here);
+  }
+  template <class T>
   static void store_once(T* to, T value, Here here = Here::current()) {
     store(to, value, here);
   }

@@ -103,7 +103,8 @@ struct FewKeysOut {
       RAPT_UNROLL
       for (int j = 0; j < keys_each; j += access) {
         if (first_key + j >= seen.end) continue;
-        const auto some = Target::load(reinterpret_cast<const Vector<float, access>*>(scores + j));
+        const auto some =
+            Target::load_fresh(reinterpret_cast<const Vector<float, access>*>(scores + j));
         RAPT_UNROLL
         for (int i = 0; i < access; ++i) of_keys[j + i] += some.at[i];
       }

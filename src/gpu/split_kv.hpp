@@ -53,9 +53,9 @@ struct SplitKvCombine {
       const Index number = first + chunk + i * slices;
       const bool exists = tile.has_chunk(chunk + i * slices);
       others[i] = {{minus_infinity, 0}};
-      if (exists) others[i] = Target::load(p.partial_states + number);
-      values[i] = load_raw_row<Target, each>(p.partial_out + number * p.out_stride, at,
-                                             exists ? p.out_stride : 0, true);
+      if (exists) others[i] = Target::load_fresh(p.partial_states + number);
+      values[i] = load_raw_row<Fresh<Target>, each>(p.partial_out + number * p.out_stride, at,
+                                                    exists ? p.out_stride : 0, true);
     }
     RAPT_UNROLL
     for (int i = 0; i < at_once; ++i)

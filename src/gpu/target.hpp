@@ -30,6 +30,9 @@
 //   Shared<T> shared<T>(int byte, int count)   a view of the block's shared memory
 //   T load(const T*), void store(T*, T)        global memory; T up to 16 bytes, aligned to its size
 //   T load_once(const T*), void store_once(T*, T)   the same, for what nobody reads again
+//   T load_fresh(const T*)             the same, for what the kernel that this one follows wrote:
+//   by
+//                                      no cache that takes memory for constant, as load() may
 //   float exp2(float), log2(float)     2^−∞ is 0; log2(0) is −∞
 //   void wait_for_previous()           until the kernel that this one follows has ended: every
 //                                      thread, before it reads what that one wrote, or returns
@@ -75,6 +78,15 @@ struct Grid {
 };
 inline constexpr Index most_blocks_x = 0x7fffffff, most_blocks_yz = 65535;
 inline constexpr int most_shared_bytes = 64 << 10, most_threads_of_block = 1024;
+
+// The Target with load_fresh() for load(), for functions that load.
+template <class Target>
+struct Fresh : Target {
+  template <class T>
+  RAPT_DEVICE static T load(const T* from) {
+    return Target::load_fresh(from);
+  }
+};
 
 // All lanes get the sum (or the largest) over groups of `lanes` neighbouring lanes.
 template <class Target, int lanes>

@@ -150,7 +150,7 @@ struct TiledOut {
   static constexpr int shared_bytes = values_at + tile_bytes<strip, dims>;
   static constexpr bool most_shared_memory = true;
   using Place = ThreadPlace<Target, tiled_row_groups>;
-  using WeightPieces = TilePieces<Target, float, config.rows, strip, threads>;
+  using WeightPieces = TilePieces<Fresh<Target>, float, config.rows, strip, threads>;
   using ValuePieces = TilePieces<Target, Element, strip, dims, threads>;
   static_assert(WeightPieces::each == WeightPieces::at_once);
   static_assert(ValuePieces::each == ValuePieces::at_once);

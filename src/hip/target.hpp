@@ -124,6 +124,10 @@ struct Target {
     return __builtin_bit_cast(T, word);
   }
   template <class T>
+  RAPT_DEVICE static T load_fresh(const T* from) {
+    return load(from);  // no load takes memory for constant
+  }
+  template <class T>
   RAPT_DEVICE static void store(T* to, T value) {
     *(GlobalPointer<Word<T>>)(to) = __builtin_bit_cast(Word<T>, value);
   }
