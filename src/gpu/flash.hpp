@@ -189,7 +189,7 @@ struct Flash {
       largest = largest_over<Target, thread_columns>(largest) * scale;
       const float reference = largest > references[i] ? largest : references[i];
       const float base = finite_reference(reference);
-      const float rescale = Target::exp2(references[i] - base);
+      const float rescale = rescale_factor<Target>(references[i], reference);
       references[i] = reference;
       float sum = 0;
       RAPT_UNROLL

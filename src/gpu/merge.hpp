@@ -80,10 +80,11 @@ struct Merge : MergeShape {
     second_lse = Target::shuffle(second_lse, Target::lane() - lane);
     if (!exists) return;
 
-    // A NaN of either side makes the sum one. The larger side's weight is 1.
+    // A NaN of either side makes the sum one, and so does +∞ the sum +∞. Else the larger side's
+    // weight is 1.
     const float largest = first_lse > second_lse ? first_lse : second_lse;
-    const float first_weight = weight(first_lse, largest);
-    const float second_weight = weight(second_lse, largest);
+    const float first_weight = weight(first_lse, finite_reference(largest));
+    const float second_weight = weight(second_lse, finite_reference(largest));
     const float sum = first_weight + second_weight;
     const float factor = sum == 0 ? 0.0f : 1.0f / sum;
     const float first_share = first_weight * factor, second_share = second_weight * factor;

@@ -129,7 +129,8 @@ struct MatrixSoftmax {
 
     // The same threads read what they wrote.
     const float reference = largest > old.reference ? largest : old.reference;
-    const float base = finite_reference(reference), rescale = Target::exp2(old.reference - base);
+    const float base = finite_reference(reference);
+    const float rescale = rescale_factor<Target>(old.reference, reference);
     CompensatedSum weights = {0, 0};
     if (group == 0) {
       for (Index key = seen.begin + lane; key < seen.end; key += keys_at_once) {

@@ -13,6 +13,8 @@ namespace rapt::gpu {
 inline constexpr float log2_e = 1.4426950408889634f, natural_log_of_2 = 0.6931471805599453f;
 inline constexpr float minus_infinity = -INFINITY;
 
+RAPT_DEVICE bool is_infinite(float x) { return x == INFINITY || x == minus_infinity; }
+
 // Whether a score is more than a scaled dot product. The same for all threads of a launch.
 RAPT_HOST_DEVICE bool has_scoring(const semantics::Call& call) {
   return call.bias || call.mask || call.alibi || call.softcap > 0;
@@ -40,23 +42,37 @@ struct RowState {
   float reference, sum;
 };
 
+// NaN and infinities go the way of the sum. A reference is the largest of numbers, NaN left out,
+// and so it may be any number, or −∞, for a row with a NaN; the NaN's weight is NaN, and so is the
+// sum. An exponent of +∞ makes the reference +∞, which is taken for 0 in differences: the sum is +∞
+// then, unless there is a NaN too. Only a sum of 0 says that a row has seen nothing.
+
 // A sink is a key without a value, seen before all others.
 RAPT_DEVICE RowState first_state(const semantics::Call& call, Index head) {
   const float sink = call.sinks ? call.sinks[head] * log2_e : minus_infinity;
-  return {sink, sink == minus_infinity ? 0.0f : 1.0f};
+  const bool is_number = sink - sink == 0;
+  return {sink, sink == minus_infinity ? 0.0f : is_number ? 1.0f : sink};
 }
 
-// What a reference is taken for in a difference, so that −∞ − (−∞) does not come up.
+// What a reference is taken for in a difference, so that ∞ − ∞ does not come up.
 RAPT_DEVICE float finite_reference(float reference) {
-  return reference == minus_infinity ? 0.0f : reference;
+  return is_infinite(reference) ? 0.0f : reference;
+}
+
+// What brings sums from one reference to a later one, which is not smaller: at most 1, so that
+// nothing becomes of 0 · ∞ where a part of a row has no weight and another one +∞.
+template <class Target>
+RAPT_DEVICE float rescale_factor(float old, float reference) {
+  const float difference = old - finite_reference(reference);
+  return Target::exp2(difference < 0 ? difference : 0.0f);
 }
 
 template <class Target>
 RAPT_DEVICE float natural_log_sum(RowState state) {
-  return state.sum > 0 ? (state.reference + Target::log2(state.sum)) * natural_log_of_2
-                       : minus_infinity;
+  return state.sum == 0 ? minus_infinity
+                        : (state.reference + Target::log2(state.sum)) * natural_log_of_2;
 }
 
-RAPT_DEVICE float reciprocal_or_zero(float sum) { return sum > 0 ? 1.0f / sum : 0.0f; }
+RAPT_DEVICE float reciprocal_or_zero(float sum) { return sum == 0 ? 0.0f : 1.0f / sum; }
 
 }  // namespace rapt::gpu

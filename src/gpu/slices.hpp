@@ -48,7 +48,7 @@ struct Slices {
     for (int i = 0; i < each; ++i) out[i] = 0;
     for (int slice = 0; slice < slices; ++slice) {
       const Vector<float, 2> state = state_memory().template load_vector<2>(state_at(slice, row));
-      const float factor = Target::exp2(state.at[0] - finite_reference(reference));
+      const float factor = rescale_factor<Target>(state.at[0], reference);
       result.sum += factor * state.at[1];
       RAPT_UNROLL
       for (int half = 0; half < 2; ++half) {

@@ -60,14 +60,13 @@ struct SplitKvCombine {
     RAPT_UNROLL
     for (int i = 0; i < at_once; ++i)
       reference = others[i].at[0] > reference ? others[i].at[0] : reference;
-    const float base = finite_reference(reference);
-    const float rescale = Target::exp2(state.reference - base);
+    const float rescale = rescale_factor<Target>(state.reference, reference);
     state = {reference, state.sum * rescale};
     RAPT_UNROLL
     for (int j = 0; j < each; ++j) out[j] *= rescale;
     RAPT_UNROLL
     for (int i = 0; i < at_once; ++i) {
-      const float factor = Target::exp2(others[i].at[0] - base);
+      const float factor = rescale_factor<Target>(others[i].at[0], reference);
       state.sum += factor * others[i].at[1];
       RAPT_UNROLL
       for (int j = 0; j < each; ++j) out[j] += factor * values[i].at(j);

@@ -115,9 +115,9 @@ RAPT_DEVICE void finish_row(const SplitKvParameters& p, const semantics::Sequenc
   const semantics::Call& call = p.call;
   const RowState sink = first_state(call, row.head);
   const float reference = sink.reference > state.reference ? sink.reference : state.reference;
-  const float factor = Target::exp2(state.reference - finite_reference(reference));
-  const float sink_weight = Target::exp2(sink.reference - finite_reference(reference));
-  const RowState whole = {reference, state.sum * factor + sink_weight};
+  const float factor = rescale_factor<Target>(state.reference, reference);
+  const RowState whole = {
+      reference, state.sum * factor + sink.sum * rescale_factor<Target>(sink.reference, reference)};
   const float scale = factor * reciprocal_or_zero(whole.sum);
   RAPT_UNROLL
   for (int i = 0; i < split_kv_elements; ++i) out[i] *= scale;

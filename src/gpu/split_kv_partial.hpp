@@ -263,7 +263,8 @@ struct SplitKvPartial {
     largest = Pairs::largest_of_row(largest);
     const float old = reference;
     reference = largest > old ? largest : old;
-    const float base = finite_reference(reference), rescale = Target::exp2(old - base);
+    const float base = finite_reference(reference);
+    const float rescale = rescale_factor<Target>(old, reference);
     float weights = 0;
     RAPT_UNROLL
     for (int i = 0; i < Pairs::kept; ++i) {

@@ -26,7 +26,8 @@ struct CompensatedSum {
     rest += (sum - (next - added)) + (term - added);
     sum = next;
   }
-  RAPT_DEVICE float total() const { return sum + rest; }
+  // What rounding took from an infinite sum is NaN.
+  RAPT_DEVICE float total() const { return is_infinite(sum) ? sum : sum + rest; }
 };
 
 // Sums of rows that leave their registers after every span, each row relative to a reference. They
@@ -65,7 +66,7 @@ class SumsSetAside {
     for (int i = 0; i < rows; ++i) {
       first = Target::unknown(first);  // loads of a row do not wait in registers for another's
       const float factor =
-          any_ ? Target::exp2(references_[first + i] - finite_reference(references[i])) : 0.0f;
+          any_ ? rescale_factor<Target>(references_[first + i], references[i]) : 0.0f;
       RAPT_UNROLL
       for (int j = 0; j < columns; j += width) {
         const int at = first + (i * columns + j) / width;

@@ -97,7 +97,7 @@ struct TinyKv {
         reference = exponent[i] > reference ? exponent[i] : reference;
       }
       const float base = finite_reference(reference);
-      const float rescale = Target::exp2(state.reference - base);
+      const float rescale = rescale_factor<Target>(state.reference, reference);
       state.reference = reference;
       state.sum *= rescale;
       RAPT_UNROLL

@@ -14,6 +14,7 @@
 #include "rapt/rapt.hpp"
 #include "src/library/registry.hpp"
 #include "src/verify/conformance.hpp"
+#include "tests/conformance/plans.hpp"
 
 namespace rapt::test {
 
@@ -59,27 +60,11 @@ class OnCuda : public testing::Test {
     }
     return names;
   }
-  // The same, each with the config that it prefers; where it may split keys, with the first one
-  // that does and the first one that does not.
   std::vector<PlanOptions> plans_for(const Problem& problem) const {
-    std::vector<PlanOptions> plans;
-    for (const std::string_view name : kernels_for(problem)) {
-      std::set<bool> seen;
-      for (const Config& config : find_kernel(name).configs(problem, device)) {
-        if (seen.insert(splits_keys(config)).second)
-          plans.push_back({.kernel = name, .config = config});
-      }
-    }
-    return plans;
+    return test::plans_for(problem, device);
   }
   // Runs a kernel on each of the problems, and expects it to be right.
   void expect_right(std::string_view kernel, std::initializer_list<const char*> problems) const;
-
-  static bool splits_keys(const Config& config) {
-    return std::ranges::any_of(config.values, [](const auto& value) {
-      return value.first == "splits" && value.second > 1;
-    });
-  }
 
   Device device;
 };

@@ -54,6 +54,18 @@ TEST_P(EmulatedMerge, PassesNaNOnFromEitherSidesLse) {
   }
 }
 
+TEST_P(EmulatedMerge, OfAnInfiniteLseIsInfiniteAndItsOutNaN) {
+  for (const float other : {1.0f, -INFINITY, INFINITY}) {
+    for (const bool in_first : {true, false}) {
+      float out[] = {1, 0}, result[] = {0, 0}, infinite = INFINITY, lse = other, result_lse = 0;
+      merge(one_row(out, in_first ? &infinite : &lse, 2),
+            one_row(out, in_first ? &lse : &infinite, 2), one_row(result, &result_lse, 2), device);
+      EXPECT_TRUE(std::isnan(result[0]) && std::isnan(result[1])) << other;
+      EXPECT_EQ(result_lse, INFINITY) << other;
+    }
+  }
+}
+
 TEST_P(EmulatedMerge, RefusesMoreRowsThanALaunchTakes) {
   // Nothing of it is touched.
   alignas(16) float memory[4] = {};

@@ -245,7 +245,7 @@ struct BlockRows {
       largest = gpu::largest_over<Target, 4>(largest) * scale;
       const float reference = fmaxf(largest, results.references[i]);
       const float base = gpu::finite_reference(reference);
-      rescale[i] = Target::exp2(results.references[i] - base);
+      rescale[i] = gpu::rescale_factor<Target>(results.references[i], reference);
       results.references[i] = reference;
       float sum = 0;
       RAPT_UNROLL

@@ -107,9 +107,9 @@ RAPT_DEVICE void store_output(const Parameters& p, const Assignment& assignment,
 
 RAPT_DEVICE void add_sink(gpu::RowState& state, float sink) {
   if (sink == gpu::minus_infinity) return;
-  const float seen = state.sum > 0 ? state.reference : gpu::minus_infinity;
-  const float reference = fmaxf(seen, sink);
-  state = {reference, state.sum * Target::exp2(seen - reference) + Target::exp2(sink - reference)};
+  const float seen = state.sum == 0 ? gpu::minus_infinity : state.reference;
+  const float reference = fmaxf(seen, sink), base = gpu::finite_reference(reference);
+  state = {reference, state.sum * Target::exp2(seen - base) + Target::exp2(sink - base)};
 }
 
 // From the parts of a quad to sums of whole rows.
@@ -125,7 +125,7 @@ RAPT_DEVICE void finish_rows(const Parameters& p, const Assignment& assignment, 
                              float (&factor)[2]) {
   RAPT_UNROLL
   for (int half = 0; half < 2; ++half)
-    factor[half] = sums[half] > 0 ? Target::reciprocal(sums[half]) : 0;
+    factor[half] = sums[half] == 0 ? 0 : Target::reciprocal(sums[half]);
   if (!p.call.lse && !p.call.sinks) return;
   RAPT_UNROLL
   for (int half = 0; half < 2; ++half) {
@@ -134,8 +134,8 @@ RAPT_DEVICE void finish_rows(const Parameters& p, const Assignment& assignment, 
     if (!at.exists) continue;
     if (p.call.sinks) {
       add_sink(state, p.call.sinks[at.head] * gpu::log2_e);
-      if (sums[half] > 0)
-        factor[half] = Target::exp2(references[half] - state.reference) / state.sum;
+      const float base = gpu::finite_reference(state.reference);
+      factor[half] = state.sum == 0 ? 0 : Target::exp2(references[half] - base) / state.sum;
     }
     if (p.call.lse && Target::lane() % 4 == 0)
       p.call.lse[semantics::lse_offset(p.call, at.place, at.head)] =

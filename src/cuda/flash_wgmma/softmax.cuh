@@ -134,7 +134,8 @@ RAPT_DEVICE bool move_reference(const float (&scores)[n][4], const Exponents& ex
                                 Rows& rows, float (&factor)[2]) {
   const float old = rows.reference[row], dot = largest_of_quad(largest(scores, row));
   const bool moved = exponents.exponent(dot, old) > most<Element>;
-  if (moved) rows.reference[row] = exponents.exponent(dot, 0) - lead<Element>;
+  // Never +∞, so that an exponent of +∞ makes the sum +∞ and not NaN.
+  if (moved) rows.reference[row] = fminf(exponents.exponent(dot, 0) - lead<Element>, FLT_MAX);
   factor[row] = Target::exp2(old - rows.reference[row]);
   rows.sum[row] *= factor[row];
   return moved;
