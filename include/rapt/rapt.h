@@ -103,7 +103,7 @@ typedef struct rapt_options {
   int32_t has_window_left, has_window_right, has_offset;
   int32_t has_max_q_len, has_max_kv_len, has_total_kv;
   int32_t has_scale;
-  float scale;                       /* absent: 1 / sqrt(dim) */
+  float scale;                       /* finite; absent: 1 / sqrt(dim) */
   float softcap;                     /* 0: none */
   int64_t window_left, window_right; /* keys before and after the position; absent: unbounded */
   int64_t offset;                    /* position of query 0 among the keys; absent: at the end */

@@ -114,7 +114,7 @@ struct Options {
   bool causal = false;  // the same as window.right = 0
   Window window = {};
   std::optional<std::int64_t> offset = {};  // position of query 0; absent: aligned at the end
-  std::optional<float> scale = {};          // absent: 1/√dim
+  std::optional<float> scale = {};          // finite; absent: 1/√dim
   float softcap = 0;                        // 0: none
   bool batch_invariant = false;  // a row's bits do not depend on what else is in the batch
   bool tf32 = false;             // single TF32 products allowed for f32

@@ -51,7 +51,7 @@ def attention(
     alibi        float32 slopes: head, or (batch, head)
     sinks        float32 logits without a value, one a head
     softcap      scores become softcap · tanh(score / softcap); 0: none
-    scale        1/√dim unless given
+    scale        any finite number; 1/√dim unless given
     q_starts, kv_starts   int32, batch + 1: where packed sequences start, with the total at the end
     lengths      int32, batch: how many keys of each sequence are in use
     page_table   int32, (batch, pages of a sequence): k and v are (page, slot, head, dim)

@@ -69,9 +69,7 @@ void check_bounds(const Problem& p) {
   if (p.offset && (*p.offset > largest || *p.offset < -largest)) {
     fault("the offset is ", *p.offset, "; rapt's limit is 2^48 either way");
   }
-  if (!std::isfinite(p.scale) || p.scale <= 0) {
-    fault("the scale is ", p.scale, "; it must be finite and above 0");
-  }
+  if (!std::isfinite(p.scale)) fault("the scale is ", p.scale, "; it must be finite");
   if (!std::isfinite(p.softcap) || p.softcap < 0) {
     fault("the soft cap is ", p.softcap, "; it must be finite and above 0, or 0 for none");
   }

@@ -88,7 +88,7 @@ namespace rapt {
 const RowOperations& row_operations() { RAPT_BEST_TARGET(operations); }
 
 bool has_scoring(const semantics::Call& call) {
-  return call.softcap > 0 || call.bias || call.alibi || call.mask;
+  return call.softcap > 0 || call.bias || call.alibi || call.mask || call.scale <= 0;
 }
 
 RowScoring row_scoring(const semantics::Call& call, DType dtype,

@@ -59,7 +59,8 @@ struct RowScoring {
   semantics::Index mask_step;
 };
 
-// For a problem whose scores are more than scaled dot products.
+// Whether scores are more than dot products times a scale above 0, which alone have the largest
+// score where the largest dot product is.
 bool has_scoring(const semantics::Call& call);
 // The scoring of one query of one head, from `first_key` on.
 RowScoring row_scoring(const semantics::Call& call, DType dtype,

@@ -15,9 +15,10 @@ inline constexpr float minus_infinity = -INFINITY;
 
 RAPT_DEVICE bool is_infinite(float x) { return x == INFINITY || x == minus_infinity; }
 
-// Whether a score is more than a scaled dot product. The same for all threads of a launch.
+// Whether a score is more than a dot product times a scale above 0, which alone has the largest
+// score where the largest dot product is. The same for all threads of a launch.
 RAPT_HOST_DEVICE bool has_scoring(const semantics::Call& call) {
-  return call.bias || call.mask || call.alibi || call.softcap > 0;
+  return call.bias || call.mask || call.alibi || call.softcap > 0 || call.scale <= 0;
 }
 
 // The exponent of a pair inside the window, where has_scoring().

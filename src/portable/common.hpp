@@ -12,9 +12,10 @@ inline Where where(const Task& task, const Launch& launch) {
   return {task.device.index, launch.stream};
 }
 
-// As of a Call (src/gpu/scoring.hpp): whether a score is more than a scaled dot product.
+// As of a Call (src/gpu/scoring.hpp): whether a score is more than a dot product times a scale
+// above 0.
 inline bool has_scoring(const Problem& p) {
-  return p.bias.present() || p.mask.present() || p.alibi || p.softcap > 0;
+  return p.bias.present() || p.mask.present() || p.alibi || p.softcap > 0 || p.scale <= 0;
 }
 
 // The problem that a run within its bounds poses: with the sizes of the run, and as many of the

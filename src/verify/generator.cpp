@@ -100,7 +100,7 @@ void draw_pairs(Random& random, Problem& p, const TensorRule& rule, DType dtype)
 
 void draw_scores(Random& random, Problem& p) {
   p.scale = default_scale(p.qk_dim);
-  if (random.chance(0.2)) p.scale = static_cast<float>(random.between(1, 40)) / 64;
+  if (random.chance(0.2)) p.scale = static_cast<float>(random.between(-10, 40)) / 64;
   if (random.chance(0.2)) p.softcap = random.one_of({1.0f, 15.0f, 30.0f, 50.0f});
   if (random.chance(0.25))
     draw_pairs(random, p, tensor_rule("bias"), random.chance(0.5) ? DType::f32 : p.dtype);

@@ -249,8 +249,8 @@ TEST(CApiHostile, lengths_out_of_range_are_refused) {
   }
 }
 
-TEST(CApiHostile, scales_and_soft_caps_that_are_not_finite_and_positive_are_refused) {
-  for (const float value : {NAN, INFINITY, -INFINITY, -1.0f}) {
+TEST(CApiHostile, scales_and_soft_caps_that_are_not_finite_are_refused) {
+  for (const float value : {NAN, INFINITY, -INFINITY}) {
     Attention attention;
     attention.options.has_scale = 1;
     attention.options.scale = value;
@@ -259,9 +259,18 @@ TEST(CApiHostile, scales_and_soft_caps_that_are_not_finite_and_positive_are_refu
     capped.options.softcap = value;
     EXPECT_TRUE(fails(capped.run(), invalid, "the soft cap is")) << value;
   }
-  Attention zero;
-  zero.options.has_scale = 1;
-  EXPECT_TRUE(fails(zero.run(), invalid, "the scale is 0"));
+  Attention capped;
+  capped.options.softcap = -1;
+  EXPECT_TRUE(fails(capped.run(), invalid, "the soft cap is -1"));
+}
+
+TEST(CApiHostile, a_scale_may_be_zero_or_negative) {
+  for (const float value : {0.0f, -1.0f}) {
+    Attention attention;
+    attention.options.has_scale = 1;
+    attention.options.scale = value;
+    EXPECT_EQ(attention.run(), RAPT_OK) << value;
+  }
 }
 
 TEST(CApiHostile, flags_are_0_or_1_and_values_need_theirs) {

@@ -69,7 +69,10 @@ TEST(Conformance, EveryKernelIsRightAcrossItsBlocksTilesAndChunks) {
           "b2 h2 q130 kv97 d7/3 bf16 varlen lengths sink lse", "b1 h2 s201 d1 f32 lse",
           "b1 h1 q110 kv600 d31/65 bf16 bias:qk mask:k alibi lse",
           "b33 h4/2 q3 kv15 d24 f16 causal sink lse", "b33 h4/2 q3 kv16 d24 f16 causal sink lse",
-          "b33 h4/2 q3 kv17 d24 f16 causal sink lse"}) {
+          "b33 h4/2 q3 kv17 d24 f16 causal sink lse", "b1 h2 s300 d40 f32 causal scale-0.3 lse",
+          "b2 h4/2 q70 kv600 d64 bf16 lengths softcap5 scale-0.3",
+          "b9 h4/2 q3 kv16 d24 f16 causal scale-0.5 sink lse",
+          "b1 h2 q3 kv600 d64 bf16 window400:0 scale0 lse"}) {
       for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
         expect_every_kernel_keeps_its_promise(Problem::parse(text), device, seed);
       }

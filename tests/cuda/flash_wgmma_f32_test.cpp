@@ -65,6 +65,8 @@ TEST_F(OnCuda, FlashWgmmaF32IsRightAtTheEdgesOfItsWays) {
                    "b3 h8/2 q50 kv300 d128 f32 lengths page7",
                    "b7 h2 q300 kv300 d64 f32 causal varlen800 sink lse",
                    "b1 h2 s130 d128 f32 softcap5 bias:hqk mask:k alibi",
+                   "b1 h2 s200 d64 f32 causal scale-0.3 lse",
+                   "b1 h2 s200 d64 f32 causal scale0 lse",
                    "b1 h2 s300 d256 f32 causal lse",  // one warpgroup, output in parts
                    "b1 h2 q70 kv4500 d200/136 f32",
                    "b2 h2 s100 d192 f32 causal window30 alibi",

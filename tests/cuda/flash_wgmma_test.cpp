@@ -70,6 +70,9 @@ TEST_F(OnCuda, FlashWgmmaIsRightAtTheEdgesOfItsWays) {
           "b1 h1 q70 kv40000 d128 bf16 lse",               // output set aside
           "b1 h1 s64 d64 bf16 causal softcap10000000000",  // a polynomial whose factors vanish
           "b1 h1 s64 d64 bf16 causal softcap30 scale1e-8",
+          "b1 h2 s200 d64 bf16 causal softcap5 scale-0.3",  // exponents fall as dot products rise
+          "b1 h2 s200 d128 f16 causal scale-0.3 lse",
+          "b1 h2 s200 d64 bf16 causal scale0 lse",
           "b1 h1 q20 kv0 d64 f16",
           // many works for each block, of a few steps
           "b40 h16 q200 kv64 d128 bf16",

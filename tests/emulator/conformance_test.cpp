@@ -43,7 +43,9 @@ TEST(EmulatorConformance, EveryKernelIsRightAcrossItsBlocksTilesAndChunks) {
         "b1 h1 q110 kv130 d31/65 bf16 bias:qk mask:k alibi sink lse",
         "b2 h2 q70 kv97 d7/3 bf16 varlen lengths sink lse", "b1 h1 q2 kv5 d3000 f32 lse",
         "b9 h4/2 q3 kv16 d24 f16 causal sink lse", "b3 h4/2 q3 kv17 d256 f16 causal lse",
-        "b1 h1 q1 kv9000 d8 f32 k@0,0,0 v@0,0,0 lse"}) {
+        "b1 h1 q1 kv9000 d8 f32 k@0,0,0 v@0,0,0 lse", "b1 h1 q70 kv90 d40 f32 causal scale-0.3 lse",
+        "b2 h4/1 q2 kv300 d64 bf16 lengths softcap5 scale-0.3",
+        "b3 h2 q3 kv16 d24 f16 causal scale-0.5 sink lse", "b1 h1 q70 kv90 d8 f32 causal scale0"}) {
     ++turn;
     for (const Device& device : emulators()) {
       if (all || device.index == turn % 2)

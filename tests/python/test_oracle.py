@@ -41,6 +41,7 @@ HAND_PICKED = [
     "b2 h2 s9 d8 f32 mask:qk bias:1 lse",
     "b2 h3 q5 kv11 d8 f16 bias:bhqk:f32 softcap2 alibi lse",
     "b2 h3 q5 kv11 d8 bf16 bhsd bias:k softcap30 scale0.5 lse@40,1,4 lse",
+    "b2 h3 q5 kv11 d8 f32 causal softcap3 scale-0.5 lse",
     "b2 h3 s6 d8 f32 q@0,24,8 k@512,64,20 out@200,30,10 align4",
     *[
         f"b2 h3 q4 kv5 d8 f32 {name}:{axes}"

@@ -266,10 +266,9 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 INSTANTIATE_TEST_SUITE_P(
     Options, FaultyOptions,
     ::testing::Values(
-        OptionsFault{"scale 0", {.scale = 0.0f}, "the scale is 0; it must be finite and above 0"},
-        OptionsFault{"scale NaN", {.scale = std::nanf("")}, "the scale is nan"},
-        OptionsFault{"scale infinite", {.scale = infinity}, "the scale is inf"},
-        OptionsFault{"scale negative", {.scale = -1.0f}, "the scale is -1"},
+        OptionsFault{"scale NaN", {.scale = std::nanf("")}, "the scale is nan; it must be finite"},
+        OptionsFault{"scale infinite", {.scale = infinity}, "the scale is inf; it must be finite"},
+        OptionsFault{"scale below all", {.scale = -infinity}, "the scale is -inf"},
         OptionsFault{"softcap NaN", {.softcap = std::nanf("")}, "the soft cap is nan"},
         OptionsFault{"softcap infinite", {.softcap = infinity}, "the soft cap is inf"},
         OptionsFault{"softcap negative", {.softcap = -3}, "the soft cap is -3"},

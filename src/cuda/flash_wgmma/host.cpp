@@ -218,8 +218,8 @@ bool output_can_be_copied(const Problem& p) {
                               p.heads);
 }
 
-// Whether scores are dot products that only pass through a soft cap, and not so wide a one that the
-// last of three terms vanishes: −∞ must stay what it is.
+// Whether scores are dot products that only pass through a soft cap, rising with them, and not so
+// wide a one that the last of three terms vanishes: −∞ must stay what it is.
 bool is_only_capped(const Problem& p) {
   const bool other = p.bias.present() || p.mask.present() || p.alibi;
   return p.softcap > 0 && !other && std::pow(p.scale / p.softcap, 4.0f) * p.scale > 1e-30f;

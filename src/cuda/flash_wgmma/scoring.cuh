@@ -52,7 +52,7 @@ RAPT_DEVICE float share_of_cap(const Parameters& p, const bool (&exists)[2],
   const float largest = fmaxf(exists[0] ? sizes[0] : 0, exists[1] ? sizes[1] : 0);
   // Far from where squares are no longer finite.
   if (largest > 1e18f) return INFINITY;
-  return largest * p.share_of_cap;
+  return largest * fabsf(p.share_of_cap);
 }
 template <int terms>
 RAPT_DEVICE bool all_fit(float share) {

@@ -91,7 +91,8 @@ def test_alibi_softcap_sinks_and_scale_reach_the_library(random):
     distance = np.abs(np.arange(7) - (np.arange(5)[:, None] + 2))
     bias = -slopes[:, None, None] * distance
     close(rapt.attention(q, k, v, alibi=slopes), plain.attention(q, k, v, bias=bias)[0])
-    close(rapt.attention(q, k, v, scale=0.1), plain.attention(q, k, v, scale=0.1)[0])
+    for scale in [0.1, 0, -0.7]:
+        close(rapt.attention(q, k, v, scale=scale), plain.attention(q, k, v, scale=scale)[0])
     text = rapt.problem(q, k, v, softcap=30, sinks=slopes)
     assert text == "b2 h4/2 q5 kv7 d8 f32 softcap30 sink"
 
@@ -252,7 +253,7 @@ REFUSALS = {
     "q's last axis has stride 2": lambda q, k, v: rapt.attention(
         np.repeat(q, 2, 3)[..., ::2], k, v
     ),
-    "the scale is -1": lambda q, k, v: rapt.attention(q, k, v, scale=-1),
+    "the scale is nan": lambda q, k, v: rapt.attention(q, k, v, scale=np.nan),
     "neither a number of keys nor a pair": lambda q, k, v: rapt.attention(q, k, v, window="3"),
     "lse has 4 axes": lambda q, k, v: rapt.attention(
         q, k, v, return_lse=True, out=(np.empty_like(q), np.empty((1, 2, 4, 5), "f4"))

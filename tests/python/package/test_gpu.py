@@ -38,7 +38,9 @@ def exact(q, k, v, **options):
 
 
 @pytest.mark.parametrize("dtype", BOUNDS, ids=str)
-@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.2}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"is_causal": True}, {"scale": 0.2}, {"scale": -0.2}], ids=str
+)
 def test_the_result_is_exact_attention(dtype, options):
     q, k, v = tensors(dtype=dtype)
     got = scaled_dot_product_attention(q, k, v, **options)

@@ -32,6 +32,8 @@ CALLS = {
     "nothing else": {},
     "is_causal starts at the first key": {"is_causal": True},
     "a scale": {"scale": 0.3},
+    "a negative scale": {"scale": -0.3},
+    "a scale of 0": {"scale": 0.0},
     "a boolean mask": {"attn_mask": MASK},
     "a boolean mask of two axes": {"attn_mask": MASK[1, 0]},
     "an expanded mask": {"attn_mask": MASK.expand(2, 4, 5, 7)},
