@@ -87,7 +87,8 @@ typedef struct rapt_tensor {
  *   sinks                   [head] f32
  *   q_starts, kv_starts     [batch + 1] i32: packed sequences; kv_starts only if keys are not paged
  *   kv_lengths              [batch] i32: how many keys of each sequence are in use
- *   page_table              [batch, pages of a sequence] i32 */
+ *   page_table              [batch, pages of a sequence] i32
+ * Nothing else lies in the memory of out and lse. */
 typedef struct rapt_arguments {
   size_t struct_size;
   rapt_tensor q, k, v, out;
@@ -219,9 +220,9 @@ RAPT_C_API int32_t rapt_explain(const char* problem, const char* device, char* b
 RAPT_C_API int32_t rapt_check(const rapt_arguments* arguments, const rapt_options* options,
                               const char* device);
 
-/* Combines two disjoint sets of keys exactly; each out may be f32, f16 or bf16. `result` may be
- * `first` or `second`. On the CPU it returns when the result is there, on a GPU when the work is in
- * the stream. */
+/* Combines two disjoint sets of keys exactly; each out may be f32, f16 or bf16. Each of `result`
+ * may be the same of `first` or `second`, else it has memory of its own. On the CPU it returns when
+ * the result is there, on a GPU when the work is in the stream. */
 RAPT_C_API int32_t rapt_merge(const rapt_partial* first, const rapt_partial* second,
                               const rapt_partial* result, const char* device,
                               const rapt_merge_options* options);

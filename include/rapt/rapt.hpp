@@ -86,7 +86,8 @@ struct RAPT_API Tensor {
 //   q_starts, kv_starts     [batch + 1] i32: packed sequences; kv_starts only if keys are not paged
 //   kv_lengths              [batch] i32: how many keys of each sequence are in use
 //   page_table              [batch, pages of a sequence] i32
-// The last axis of every tensor is contiguous. tensors() lists them.
+// The last axis of every tensor is contiguous. Nothing else lies in the memory of out and lse.
+// tensors() lists them.
 struct Arguments {
   Tensor q = {}, k = {}, v = {}, out = {}, lse = {}, bias = {}, mask = {}, alibi = {}, sinks = {};
   Tensor q_starts = {}, kv_starts = {}, kv_lengths = {}, page_table = {};
@@ -335,8 +336,9 @@ struct MergeOptions {
   Executor* executor = nullptr;  // CPU: null uses rapt's own threads
 };
 // Combines two disjoint sets of keys exactly; a sink belongs to one side only. Each `out` may be
-// f32, f16 or bf16. `result` may be `first` or `second`. Allocates nothing. On the CPU it returns
-// when the result is there; on a GPU when the work is in the stream.
+// f32, f16 or bf16. Each of `result` may be the same of `first` or `second`, else it has memory of
+// its own. Allocates nothing. On the CPU it returns when the result is there; on a GPU when the
+// work is in the stream.
 RAPT_API void merge(const Partial& first, const Partial& second, const Partial& result,
                     const Device& device = Device::cpu(), const MergeOptions& options = {});
 

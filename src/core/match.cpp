@@ -6,6 +6,7 @@
 
 #include "src/core/fault.hpp"
 #include "src/core/layout.hpp"
+#include "src/core/overlap.hpp"
 
 namespace rapt {
 namespace {
@@ -132,19 +133,23 @@ Sizes Matcher::match(const Arguments& arguments) const {
     require_bounds(arguments, sizes);
     for (const Expected& one : expected) require_fit(arguments.*one.rule->member, one, of_axes);
   }
-  const void* out = arguments.out.data;
-  if (arguments.q.data == out || arguments.k.data == out || arguments.v.data == out)
-    require_memory_of_its_own(arguments);
   return sizes;
 }
 
-void Matcher::require_memory_of_its_own(const Arguments& arguments) const {
-  if (is_empty(arguments.out.size)) return;
-  for (const Expected& one : std::span(expected_.data(), expected_count_)) {
-    const Tensor& tensor = arguments.*one.rule->member;
-    if (one.rule->in_layout() && !one.rule->written(problem_.operation) &&
-        tensor.data == arguments.out.data)
-      fault("out has the same address as ", one.rule->name, "; it needs memory of its own");
+void Matcher::require_memory_of_their_own(const Arguments& arguments) const {
+  const std::span expected(expected_.data(), expected_count_);
+  std::array<Bytes, 32> bytes;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    bytes[i] = bytes_of(arguments.*expected[i].rule->member);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const TensorRule& result = *expected[i].rule;
+    if (!result.written(problem_.operation)) continue;
+    for (std::size_t j = 0; j < expected.size(); ++j) {
+      const TensorRule& other = *expected[j].rule;
+      if (i != j && bytes[i].meet(bytes[j]) &&
+          share_memory(arguments.*result.member, arguments.*other.member))
+        fault(result.name, " shares memory with ", other.name, "; it needs memory of its own");
+    }
   }
 }
 

@@ -18,6 +18,10 @@ class Matcher {
   // no data.
   Sizes match(const Arguments& arguments) const;
 
+  // Of a run, whose tensors match: throws Error where a result shares memory with another tensor. A
+  // problem can be made of tensors that are not there yet.
+  void require_memory_of_their_own(const Arguments& arguments) const;
+
  private:
   struct Expected {
     const TensorRule* rule;
@@ -34,7 +38,6 @@ class Matcher {
   Sizes sizes_of(const Arguments& arguments) const;
   void require_presence(const Arguments& arguments) const;
   void require_bounds(const Arguments& arguments, const Sizes& sizes) const;
-  void require_memory_of_its_own(const Arguments& arguments) const;
   void require_fit(const Tensor& tensor, const Expected& expected, const AxisSizes& sizes) const;
 
   const Problem& problem_;

@@ -1,8 +1,10 @@
 // merge(): two attentions over disjoint sets of keys become one. Here the partials are checked,
 // without allocating where nothing is wrong; the device's backend computes.
 #include <algorithm>
+#include <tuple>
 
 #include "src/core/layout.hpp"
+#include "src/core/overlap.hpp"
 #include "src/core/text.hpp"
 #include "src/library/placement.hpp"
 #include "src/library/registry.hpp"
@@ -64,6 +66,25 @@ void check_no_overlap(const Named& named) {
     fault(named.name, " overlaps itself; no two results may share memory");
 }
 
+// An element of a result may take the place of what it is made of, and of nothing else.
+void check_memory(const Named (&outs)[3], const Named (&sums)[3]) {
+  const Named& out = outs[2];
+  const Named& lse = sums[2];
+  const auto refuse = [](const Named& result, const Named& other) {
+    fault(result.name, " shares memory with ", other.name,
+          "; it needs memory of its own, or all of first's or second's, as it lies there");
+  };
+  for (int side = 0; side < 2; ++side) {
+    for (const auto& [result, own, other] :
+         {std::tie(out, outs[side], sums[side]), std::tie(lse, sums[side], outs[side])}) {
+      if (!is_same_memory(result.tensor, own.tensor) && share_memory(result.tensor, own.tensor))
+        refuse(result, own);
+      if (share_memory(result.tensor, other.tensor)) refuse(result, other);
+    }
+  }
+  if (share_memory(out.tensor, lse.tensor)) refuse(out, lse);
+}
+
 }  // namespace
 
 void merge(const Partial& first, const Partial& second, const Partial& result, const Device& device,
@@ -81,6 +102,7 @@ void merge(const Partial& first, const Partial& second, const Partial& result, c
   check_no_overlap(outs[2]);
   check_no_overlap(sums[2]);
   if (is_empty(shape)) return;
+  check_memory(outs, sums);
   // While a graph is captured, the device cannot be asked.
   if (!backend.captures || !backend.captures(device, options.stream)) {
     for (const Named& out : outs) check_placement(backend, device, out.name, out.tensor);

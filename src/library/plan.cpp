@@ -133,6 +133,7 @@ void Plan::run(const Arguments& arguments, const Launch& launch) const {
   const State& state = *state_;
   const Sizes sizes = state.matcher.match(arguments);
   if (computes_nothing(sizes)) return;
+  state.matcher.require_memory_of_their_own(arguments);
   if (state.device.backend == Backend::cpu) {
     check_index_data(state.problem, sizes, arguments);
   } else {

@@ -68,10 +68,10 @@ TEST_P(EmulatedMerge, OfAnInfiniteLseIsInfiniteAndItsOutNaN) {
 
 TEST_P(EmulatedMerge, RefusesMoreRowsThanALaunchTakes) {
   // Nothing of it is touched.
-  alignas(16) float memory[4] = {};
+  const auto address = [](int bit) { return reinterpret_cast<void*>(std::uintptr_t{1} << bit); };
   const auto partial = [&](std::int64_t batch, std::int64_t dim) {
-    return Partial{Tensor::dense(memory, DType::f32, {batch, 1, 1, dim}),
-                   Tensor::dense(memory, DType::f32, {batch, 1, 1, 1})};
+    return Partial{Tensor::dense(address(50), DType::f32, {batch, 1, 1, dim}),
+                   Tensor::dense(address(51), DType::f32, {batch, 1, 1, 1})};
   };
   for (const Partial& many : {partial(std::int64_t{1} << 31, 4), partial(1 << 27, 256)}) {
     EXPECT_TRUE(throws(ErrorCode::invalid_argument, "at once; merge the batch in parts",

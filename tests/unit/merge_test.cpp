@@ -254,6 +254,52 @@ TEST(Merge, RefusesPartialsThatDoNotFitTogether) {
   });
 }
 
+TEST(Merge, RefusesAResultThatSharesOnlyPartOfASidesMemoryOrLiesThereOtherwise) {
+  OwnedPartial first(DType::f32, 1, 2), second(DType::f32, 1, 2), result(DType::f32, 1, 2);
+  const auto expect_refused = [&](std::string_view sentence, auto change) {
+    Partial a = first.partial, b = second.partial, c = result.partial;
+    change(a, b, c);
+    EXPECT_TRUE(throws(invalid, sentence, [&] { merge(a, b, c, two_threads()); }));
+  };
+  const auto later = [](const Tensor& tensor, std::int64_t elements) -> void* {
+    return static_cast<float*>(tensor.data) + elements;
+  };
+  using P = Partial&;
+  expect_refused("result.out shares memory with first.out; it needs memory of its own, or all of",
+                 [&](P a, P, P c) { a.out.data = later(c.out, 8); });
+  expect_refused("result.out shares memory with second.out",
+                 [&](P, P b, P c) { b.out.data = later(c.out, 1); });
+  expect_refused("result.out shares memory with first.out", [](P a, P, P c) {
+    a.out.data = c.out.data;
+    std::swap(a.out.stride[1], a.out.stride[2]);
+  });
+  expect_refused("result.out shares memory with first.out", [](P a, P, P c) {
+    a.out.data = c.out.data;
+    c.out.dtype = DType::bf16;
+  });
+  expect_refused("result.lse shares memory with second.lse",
+                 [&](P, P b, P c) { c.lse.data = later(b.lse, 3); });
+  expect_refused("result.lse shares memory with first.out",
+                 [&](P a, P, P c) { c.lse.data = later(a.out, 3); });
+  expect_refused("result.out shares memory with second.lse",
+                 [&](P, P b, P c) { b.lse.data = later(c.out, 3); });
+  expect_refused("result.out shares memory with result.lse",
+                 [](P, P, P c) { c.lse.data = c.out.data; });
+}
+
+TEST(Merge, TakesEachResultInPlaceOfEitherSideAndBetweenTheRowsOfOne) {
+  OwnedPartial first(DType::f32, 1, 8), second(DType::f32, 1, 8), result(DType::f32, 1, 8);
+  const auto expect_taken = [&](auto change) {
+    Partial a = first.partial, b = second.partial, c = result.partial;
+    change(a, b, c);
+    EXPECT_NO_THROW(merge(a, b, c, two_threads()));
+  };
+  using P = Partial&;
+  expect_taken([](P a, P b, P c) { c = {a.out, b.lse}; });
+  expect_taken([](P, P b, P c) { c.out = b.out; });
+  expect_taken([](P a, P, P c) { c.out.data = static_cast<float*>(a.out.data) + dim; });
+}
+
 TEST(Merge, RefusesADeviceWithoutThreads) {
   OwnedPartial partial(DType::f32, 1, 0);
   Device none = two_threads();

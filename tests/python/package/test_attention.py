@@ -175,6 +175,43 @@ def test_out_is_written_in_place(random):
     close(lse, want_lse)
 
 
+def test_results_may_lie_between_the_rows_of_other_arrays(random):
+    q, k, v = plain.inputs(random)
+    rows = np.zeros((2, 5, 4, 17), np.float32)
+    rows[..., :8] = q
+    lse = rows[..., 16].swapaxes(1, 2)
+    out, _ = rapt.attention(rows[..., :8], k, v, return_lse=True, out=(rows[..., 8:16], lse))
+    want_out, want_lse = plain.attention(q, k, v)
+    close(out, want_out)
+    close(lse, want_lse)
+
+
+SHARED = {
+    "out shares memory with q": lambda q, k, v, lse: (q, k, v, (q, lse)),
+    "out shares memory with v": lambda q, k, v, lse: (
+        q, k, v, (v.reshape(-1)[8 : 8 + 160].reshape(1, 5, 4, 8), lse),
+    ),
+    "lse shares memory with k": lambda q, k, v, lse: (
+        q, k, v, (np.empty_like(q), k.reshape(-1)[30:50].reshape(1, 4, 5)),
+    ),
+    "out shares memory with lse": lambda q, k, v, lse: (
+        q, k, v, (q.copy(), None),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", SHARED)
+def test_a_result_shares_no_memory_with_other_arrays(random, sentence):
+    q, k, v = plain.inputs(random, (1, 5, 4, 8), (1, 40, 2, 8))
+    q, k, v, (out, lse) = SHARED[sentence](q, k, v, np.empty((1, 4, 5), np.float32))
+    lse = out.reshape(-1)[-20:].reshape(1, 4, 5) if lse is None else lse
+    before = q.copy(), k.copy(), v.copy()
+    with pytest.raises(ValueError, match=f"{sentence}; it needs memory of its own"):
+        rapt.attention(q, k, v, return_lse=True, out=(out, lse))
+    for array, copy in zip((q, k, v), before):
+        np.testing.assert_array_equal(array, copy)
+
+
 def test_nothing_to_see_gives_zeros(random):
     q, k, v = plain.inputs(random)
     out, lse = rapt.attention(q, k[:, :0], v[:, :0], return_lse=True)

@@ -55,6 +55,24 @@ def test_the_result_may_be_one_of_the_sides(random):
         close(target, whole)
 
 
+def with_one_moved_by_four(array):
+    """A copy, and an array of the same shape that begins four elements later in its memory."""
+    memory = np.concatenate([array.reshape(-1), np.zeros(4, array.dtype)])
+    return memory[:-4].reshape(array.shape), memory[4:].reshape(array.shape)
+
+
+def test_the_result_is_all_of_a_side_or_nothing_of_it(random):
+    (out, lse), second, _ = halves(random)
+    moved_out, moved_lse = with_one_moved_by_four(out), with_one_moved_by_four(lse)
+    for name, first, into in [
+        ("result.out shares memory with first.out", (moved_out[0], lse), (moved_out[1], lse)),
+        ("result.lse shares memory with first.lse", (out, moved_lse[0]), (out, moved_lse[1])),
+        ("result.lse shares memory with first.out", (out, lse), (out, out.reshape(-1)[:40])),
+    ]:
+        with pytest.raises(ValueError, match=f"merge: {name}; it needs memory of its own, or all"):
+            rapt.merge(first, second, out=(into[0], into[1].reshape(lse.shape)))
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_partials_of_f32_become_a_result_of_sixteen_bits(random, dtype):
     first, second, _ = halves(random)
