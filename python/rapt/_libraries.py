@@ -50,7 +50,8 @@ class CuPy:
             return self._cupy.empty(shape, self._types.get(dtype, like.dtype))
 
     def stream(self, array: Any) -> int:
-        return self._cupy.cuda.get_current_stream().ptr
+        with array.device:  # each has a current stream of its own
+            return self._cupy.cuda.get_current_stream().ptr
 
 
 class Jax:
