@@ -52,10 +52,10 @@ def scaled_dot_product_attention(
         )
     if is_causal and attn_mask is not None:
         raise RuntimeError("both is_causal and attn_mask are given; give one of them")
-    shape = query.shape
-    query, key, value, attn_mask = _with_four_axes(query, key, value, attn_mask, enable_gqa)
-    if attn_mask is not None and attn_mask.stride(-1) not in (0, 1):
-        attn_mask = attn_mask.contiguous()
+    query, key, value, attn_mask, shape = _with_four_axes(query, key, value, attn_mask, enable_gqa)
+    if attn_mask is not None:
+        attn_mask = attn_mask if attn_mask.stride(-1) in (0, 1) else attn_mask.contiguous()
+        attn_mask = attn_mask.resolve_neg()
     boolean = attn_mask is not None and attn_mask.dtype == torch.bool
     out = attention(
         query,
@@ -68,7 +68,7 @@ def scaled_dot_product_attention(
         scale=scale,
         layout="bhsd",
     )
-    return out if len(shape) == 4 else out.reshape(*shape[:-1], out.shape[-1])
+    return out if out.shape[:-1] == shape else out.reshape(*shape, out.shape[-1])
 
 
 def _autocast(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
@@ -88,27 +88,42 @@ def _with_four_axes(
     value: torch.Tensor,
     mask: torch.Tensor | None,
     enable_gqa: bool,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Size]:
     """(batch, head, seq, dim): missing axes have size 1, axes before the heads become one, and
-    what PyTorch would broadcast is expanded, which copies nothing."""
+    what PyTorch would broadcast is expanded, which copies nothing but a mask whose axes before the
+    heads have no common stride. With the result's shape, but for its last axis."""
     tensors = [query, key, value]
     shared = 3 if enable_gqa else 2  # axes at the end that need not agree
     leading = [tensor.shape[:-shared] for tensor in tensors]
-    if query.dim() == 4 and leading[0] == leading[1] == leading[2]:
-        query, key, value = map(with_contiguous_last_axis, tensors)
-        return query, key, value, mask
     if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
         raise RuntimeError(
             f"query, key and value have {query.dim()}, {key.dim()} and {value.dim()} axes; each "
             "needs two at least, (sequence, dim)"
         )
-    while min(tensor.dim() for tensor in tensors) < 4:
-        tensors = [t.unsqueeze(0) if t.dim() < 4 else t for t in tensors]
-    common = torch.broadcast_shapes(*(tensor.shape[:-shared] for tensor in tensors))
-    tensors = [t.expand(*common, *t.shape[-shared:]) for t in tensors]
-    if tensors[0].dim() > 4:
-        if mask is not None and mask.dim() > 4:
-            mask = mask.expand(*tensors[0].shape[:-3], *mask.shape[-3:]).flatten(0, -4)
-        tensors = [tensor.flatten(0, -4) for tensor in tensors]
-    query, key, value = map(with_contiguous_last_axis, tensors)
-    return query, key, value, mask
+    axes = max(query.dim(), key.dim(), value.dim())
+    if axes != 4 or leading[0] != leading[1] or leading[0] != leading[2]:
+        tensors = [t[(None,) * (max(axes, 4) - t.dim())] for t in tensors]
+        common = torch.broadcast_shapes(*(tensor.shape[:-shared] for tensor in tensors))
+        tensors = [t.expand(*common, *t.shape[-shared:]) for t in tensors]
+    query, key, value = tensors
+    if mask is not None:
+        _check_mask(mask, (*query.shape[:-1], key.shape[-2]))
+    shape = query.shape[query.dim() - axes : -1]
+    if axes > 4:
+        if mask is not None and mask.dim() > 3:
+            mask = mask.expand(*query.shape[:-3], *mask.shape[-3:]).flatten(0, -4)
+        query, key, value = (tensor.flatten(0, -4) for tensor in tensors)
+    query, key, value = map(with_contiguous_last_axis, (query, key, value))
+    return query, key, value, mask, shape
+
+
+def _check_mask(mask: torch.Tensor, scores: tuple[int, ...]) -> None:
+    """As PyTorch takes it: a mask may lack axes of the scores, and add none."""
+    fits = mask.dim() <= len(scores) and all(
+        size in (1, full) for size, full in zip(reversed(mask.shape), reversed(scores))
+    )
+    if not fits:
+        raise RuntimeError(
+            f"attn_mask is {tuple(mask.shape)}, which does not broadcast to the scores, "
+            f"{tuple(scores)}: (..., head, query, key)"
+        )

@@ -58,6 +58,8 @@ SHAPES = {
     "two batch axes": [(2, 3, 4, 5, 8), (2, 3, 4, 7, 8), (2, 3, 4, 7, 8)],
     "a shared batch": [(2, 4, 5, 8), (1, 4, 7, 8), (1, 4, 7, 8)],
     "shared heads": [(2, 4, 5, 8), (2, 1, 7, 8), (2, 1, 7, 8)],
+    "keys with more axes": [(2, 4, 5, 8), (3, 2, 4, 7, 8), (3, 2, 4, 7, 8)],
+    "heads of keys alone": [(5, 8), (4, 7, 8), (4, 7, 8)],
 }
 
 
@@ -67,6 +69,51 @@ def test_any_number_of_axes(name):
     got = scaled_dot_product_attention(q, k, v)
     want = functional.scaled_dot_product_attention(q, k, v)
     torch.testing.assert_close(got, want, rtol=0, atol=2e-6)
+
+
+# Sizes of query, of key and value, and of a mask.
+MASK_SHAPES = {
+    "all axes": [(2, 3, 4, 5, 8), (2, 3, 4, 7, 8), (2, 3, 4, 5, 7)],
+    "a mask of the inner batch": [(2, 3, 4, 5, 8), (2, 3, 4, 7, 8), (1, 3, 1, 5, 7)],
+    "a mask of the outer batch": [(2, 3, 4, 5, 8), (2, 3, 4, 7, 8), (2, 1, 1, 1, 7)],
+    "four of five axes": [(2, 3, 4, 5, 8), (2, 3, 4, 7, 8), (3, 4, 5, 7)],
+    "four of five axes, one head": [(2, 3, 4, 5, 8), (2, 3, 4, 7, 8), (3, 1, 5, 7)],
+    "three of five axes": [(2, 3, 4, 5, 8), (2, 3, 4, 7, 8), (4, 5, 7)],
+    "one axis more than a query without batch": [(4, 5, 8), (4, 7, 8), (1, 4, 5, 7)],
+    "one axis more than the query, as the keys": [
+        (2, 4, 5, 8), (3, 2, 4, 7, 8), (3, 2, 4, 5, 7),
+    ],
+}  # fmt: skip
+NOT_MASK_SHAPES = {
+    "a fifth axis of size 1": [(2, 4, 5, 8), (2, 4, 7, 8), (1, 2, 4, 5, 7)],
+    "a fifth axis": [(2, 4, 5, 8), (2, 4, 7, 8), (3, 1, 1, 5, 7)],
+    "a sixth axis": [(2, 3, 4, 5, 8), (2, 3, 4, 7, 8), (1, 2, 3, 4, 5, 7)],
+    "the outer batch for the inner": [(2, 3, 4, 5, 8), (2, 3, 4, 7, 8), (2, 4, 5, 7)],
+    "both batches in one": [(2, 3, 4, 5, 8), (2, 3, 4, 7, 8), (6, 4, 5, 7)],
+    "a batch of its own": [(1, 4, 5, 8), (1, 4, 7, 8), (3, 4, 5, 7)],
+    "queries of its own": [(2, 4, 1, 8), (2, 4, 7, 8), (2, 4, 5, 7)],
+}
+
+
+@pytest.mark.parametrize("boolean", [False, True])
+@pytest.mark.parametrize("name", MASK_SHAPES)
+def test_a_mask_may_lack_axes_of_the_scores(name, boolean):
+    query, keys, mask = MASK_SHAPES[name]
+    q, k, v, mask = tensors(query, keys, keys, mask)
+    mask = mask > 0 if boolean else mask
+    got = scaled_dot_product_attention(q, k, v, mask)
+    want = functional.scaled_dot_product_attention(q, k, v, mask)
+    torch.testing.assert_close(got, want, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", NOT_MASK_SHAPES)
+def test_a_mask_adds_no_axes_to_the_scores(name):
+    query, keys, mask = NOT_MASK_SHAPES[name]
+    q, k, v, mask = tensors(query, keys, keys, mask)
+    with pytest.raises(RuntimeError):
+        functional.scaled_dot_product_attention(q, k, v, mask)
+    with pytest.raises(RuntimeError, match="does not broadcast to the scores"):
+        scaled_dot_product_attention(q, k, v, mask)
 
 
 def test_grouped_heads_only_where_enabled():
