@@ -33,13 +33,17 @@ Library find_library(nb::handle type) {
   Library library;
   library.exchange = find_exchange(type);
   library.numpy = !library.exchange && std::string_view(module.c_str()) == "numpy";
-  library.gradients = nb::hasattr(type, "requires_grad");
   if (library.numpy) return library;
   const nb::object adapter = nb::module_::import_("rapt._libraries").attr("adapter")(type);
   library.empty = adapter.attr("empty");
   library.stream = adapter.attr("stream");
   if (nb::hasattr(adapter, "finished")) library.finished = adapter.attr("finished");
   library.read_only = nb::hasattr(adapter, "read_only");
+  if (nb::hasattr(adapter, "refuse")) {
+    library.refuse = adapter.attr("refuse");
+    library.is_negative = adapter.attr("is_negative");
+    library.forward_mode = adapter.attr("forward_mode");
+  }
   return library;
 }
 
@@ -89,15 +93,18 @@ std::string text_of(const Place& place) {
   return device.to_string();
 }
 
-// rapt has no backward: a result that looks differentiable and is not would be a trap.
-void refuse_gradients(std::string_view name, nb::handle array) {
-  if (!nb::cast<bool>(array.attr("requires_grad"))) return;
-  if (!nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) return;
-  throw rapt::Error(rapt::ErrorCode::unsupported,
-                    std::string(name) +
-                        " requires grad, and rapt has no backward yet; call it under "
-                        "torch.no_grad() or torch.inference_mode(), or pass " +
-                        std::string(name) + ".detach()");
+// Whether a tensor of PyTorch may be more than its memory: a part of a graph of gradients, a dual
+// number while there is a level of them, or minus what lies there.
+bool may_be_more_than_memory(const Library& library, nb::handle tensor) {
+  struct Names {
+    nb::object requires_grad = nb::steal(PyUnicode_InternFromString("requires_grad"));
+    nb::object level = nb::steal(PyUnicode_InternFromString("_current_level"));
+  };
+  static auto& names = *new Names;
+  const nb::handle level = PyDict_GetItem(library.forward_mode.ptr(), names.level.ptr());
+  return !level.is_valid() || nb::cast<int>(level) >= 0 ||
+         nb::cast<bool>(nb::getattr(tensor, names.requires_grad)) ||
+         nb::cast<bool>(library.is_negative(tensor));
 }
 
 nb::tuple tuple_of(std::span<const std::int64_t> numbers) {
@@ -170,7 +177,8 @@ const Library& library_of(nb::handle array) {
 
 Array::Array(std::string_view name, nb::handle object, void* stream) {
   const Library& library = library_of(object);
-  if (library.gradients) refuse_gradients(name, object);
+  if (library.refuse.is_valid() && may_be_more_than_memory(library, object))
+    library.refuse(nb::str(name.data(), name.size()), object);
   read_only_ = library.read_only;
   if (library.exchange) {
     if (library.exchange->borrow(object.ptr(), &view_) != 0) throw nb::python_error();

@@ -22,11 +22,13 @@ namespace nb = nanobind;
 struct Library {
   const dlpack::ExchangeApi* exchange = nullptr;
   bool numpy = false;
-  bool gradients = false;  // arrays may require grad
   bool read_only = false;  // arrays must not be written to
   // Functions of rapt._libraries; null for NumPy.
   nb::object empty, stream;
   nb::object finished;  // null: what rapt wrote to is what the caller gets
+  // PyTorch's tensors may be more than their memory; null elsewhere.
+  nb::object refuse;                     // raises what is wrong with such a tensor
+  nb::object is_negative, forward_mode;  // a method, and what is in the module that counts levels
 };
 const Library& library_of(nb::handle array);
 

@@ -4,7 +4,8 @@
 An adapter is made when an array of its library is first seen. It has `empty`, which makes what rapt
 writes to, and `stream`, which tells where the library works now, unless DLPack's exchange API does.
 Where what rapt writes to is not what the caller gets, `finished` turns one into the other; `read_only`
-says that arrays of the library must not be written to."""
+says that arrays of the library must not be written to. `refuse` raises an error for an array that is
+more than its memory, in the one library that has such."""
 
 from __future__ import annotations
 
@@ -29,6 +30,18 @@ class Torch:
         self._types = {
             "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "u8": torch.uint8,
         }  # fmt: skip
+        self.is_negative = torch.Tensor.is_neg
+        self.forward_mode = vars(torch.autograd.forward_ad)
+
+    def refuse(self, name: str, tensor: Any) -> None:
+        from ._torch_op import refuse_gradients
+
+        refuse_gradients(**{name: tensor})
+        if tensor.is_neg():
+            raise ValueError(
+                f"{name} has its negative bit set: it is minus what lies in its memory; pass "
+                f"{name}.resolve_neg()"
+            )
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: str) -> Any:
         return self._torch.empty(shape, dtype=self._types[dtype], device=like.device)

@@ -4,7 +4,7 @@ fake tensors pass through, and `torch.ops.rapt.attention_with_lse`. Their argume
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch.autograd import forward_ad
@@ -41,27 +41,53 @@ def _fake_with_lse(
     return _fake(q, k, v), q.new_empty(lse_shape, dtype=torch.float32)
 
 
+_BACKENDS = {"CPU": torch._C.DispatchKey.CPU, "CUDA": torch._C.DispatchKey.CUDA}
+
+
+def _without_derivatives(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The operator where derivatives are asked for, by transforms too: below, PyTorch would drop them
+    silently. Where nothing lies between, `function` is called at once, which refuses them itself."""
+
+    def run(keys: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **rest: Any) -> Any:
+        below = keys & torch._C._after_autograd_keyset
+        if below.highestPriorityTypeId() in _BACKENDS.values():
+            return function(q, k, v, **rest)
+        others = {other: rest.get(other) for other in ("bias", "alibi", "sinks")}
+        refuse_gradients(q=q, k=k, v=v, **others)
+        with torch._C._AutoDispatchBelowAutograd():
+            return getattr(torch.ops.rapt, name).default.redispatch(below, q, k, v, **rest)
+
+    return run
+
+
 _library = torch.library.Library("rapt", "DEF")
 for _name, _result, _function, _shape in [
     ("attention", "Tensor", _call, _fake),
     ("attention_with_lse", "(Tensor, Tensor)", _call_with_lse, _fake_with_lse),
 ]:
     _library.define(f"{_name}{_ARGUMENTS} -> {_result}", tags=[torch.Tag.needs_fixed_stride_order])
-    for _key in ["CPU", "CUDA"]:
+    for _key in _BACKENDS:
         _library.impl(_name, _function, _key)
     torch.library.register_fake(f"rapt::{_name}", _shape, lib=_library)
+    _library.impl(_name, _without_derivatives(_name, _function), "Autograd", with_keyset=True)
+
+
+def is_traced() -> bool:
+    """Whether a compiler, tracer, dispatch mode or transform (such as vmap) stands between the caller
+    and the numbers."""
+    return bool(
+        torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._get_tracing_state()
+        or torch._C._functorch.peek_interpreter_stack()
+    )
 
 
 def nobody_watches(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
-    """Whether these are plain tensors, and no compiler, tracer, mode or transform (such as vmap) wants
-    to see the operator."""
+    """Whether these are plain tensors, and no compiler, tracer, mode or transform wants to see the
+    operator."""
     return type(q) is type(k) is type(v) is torch.Tensor and not (
-        torch.compiler.is_compiling()
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._len_torch_function_stack()
-        or torch._C._get_tracing_state()
-        or torch._C._functorch.peek_interpreter_stack()
-        or forward_ad._current_level >= 0
+        is_traced() or torch._C._len_torch_function_stack() or forward_ad._current_level >= 0
     )
 
 
@@ -100,4 +126,5 @@ def refuse_gradients(**tensors: torch.Tensor | None) -> None:
 
 
 def with_contiguous_last_axis(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+    """The tensor as rapt takes it: as it is, or a copy; without a negative bit."""
+    return (tensor if tensor.stride(-1) == 1 else tensor.contiguous()).resolve_neg()

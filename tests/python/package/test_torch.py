@@ -225,6 +225,84 @@ def test_a_tangent_is_an_error_too():
         scaled_dot_product_attention(q, k, v)
 
 
+OPERATORS = {
+    "rapt.attention": rapt.attention,
+    "the operator": lambda *tensors: torch.ops.rapt.attention(*tensors),
+    "the operator with lse": lambda *tensors: torch.ops.rapt.attention_with_lse(*tensors),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_no_tangent_is_dropped(name):
+    q, k, v = tensors((2, 5, 4, 8), (2, 7, 4, 8), (2, 7, 4, 8))
+    operator = OPERATORS[name]
+    with pytest.raises(NotImplementedError, match="k has a tangent.*unpack_dual"):
+        torch.func.jvp(lambda key: operator(q, key, v), (k,), (k,))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(v, v)
+        with pytest.raises(NotImplementedError, match="v has a tangent"):
+            operator(q, k, dual)
+        operator(q, k, v)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_no_gradient_of_a_transform_is_dropped(name):
+    q, k, v = tensors((2, 5, 4, 8), (2, 7, 4, 8), (2, 7, 4, 8))
+    with pytest.raises(NotImplementedError, match="k requires grad"):
+        torch.func.grad(lambda key: OPERATORS[name](q, key, v)[0].sum())(k)
+
+
+def test_no_derivative_of_a_bias_is_dropped():
+    q, k, v, bias = tensors((2, 5, 4, 8), (2, 7, 4, 8), (2, 7, 4, 8), (4, 5, 7))
+    for call in [rapt.attention, torch.ops.rapt.attention]:
+        with pytest.raises(NotImplementedError, match="bias has a tangent"):
+            torch.func.jvp(lambda bias: call(q, k, v, bias=bias), (bias,), (bias,))
+        with pytest.raises(NotImplementedError, match="bias requires grad"):
+            call(q, k, v, bias=bias.clone().requires_grad_())
+
+
+def negative(tensor):
+    """The same numbers, as minus what lies in the memory: what PyTorch makes of conjugates."""
+    view = torch._neg_view(-tensor)
+    assert view.is_neg() and torch.equal(view, tensor)
+    return view
+
+
+def test_a_negative_bit_is_refused_with_the_way_out():
+    q, k, v = tensors((2, 5, 4, 8), (2, 7, 4, 8), (2, 7, 4, 8))
+    for name, call in {
+        "q": lambda: rapt.attention(negative(q), k, v),
+        "v": lambda: rapt.plan(q, k, v).run(q, k, negative(v)),
+        "out": lambda: rapt.attention(q, k, v, out=torch._neg_view(torch.zeros_like(q))),
+        "bias": lambda: rapt.attention(q, k, v, bias=negative(torch.ones(5, 7))),
+    }.items():
+        with pytest.raises(ValueError, match=f"{name} has its negative bit set.*resolve_neg"):
+            call()
+    out, lse = rapt.attention(q, k, v, return_lse=True)
+    with pytest.raises(ValueError, match="second.out has its negative bit set"):
+        rapt.merge((out, lse), (negative(out), lse))
+
+
+def test_a_negative_bit_is_obeyed_as_pytorch_does():
+    q, k, v = usual()
+    want = functional.scaled_dot_product_attention(q, k, v, FLOAT_MASK)
+    got = scaled_dot_product_attention(q, negative(k), negative(v), negative(FLOAT_MASK))
+    torch.testing.assert_close(got, want, rtol=0, atol=2e-6)
+    got = torch.ops.rapt.attention(negative(q), k, negative(v), layout="bhsd")
+    assert torch.equal(got, rapt.attention(q, k, v, layout="bhsd"))
+    conjugate = torch.complex(q, -k[:, :, :5]).conj()  # whose imaginary part is k, by its bit
+    assert conjugate.imag.is_neg()
+    got = scaled_dot_product_attention(conjugate.imag, k, v)
+    torch.testing.assert_close(got, scaled_dot_product_attention(k[:, :, :5], k, v))
+
+
+def test_complex_numbers_are_refused_conjugate_or_not():
+    q, k, v = usual()
+    for complex_q in [torch.complex(q, q), torch.complex(q, q).conj()]:
+        with pytest.raises(ValueError, match="q is complex64"):
+            rapt.attention(complex_q, k, v, layout="bhsd")
+
+
 def test_a_mode_sees_the_operator():
     class Mode(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
