@@ -11,6 +11,7 @@ import torch
 from ._torch_op import (
     attention,
     attention_with_lse,
+    is_traced,
     refuse_gradients,
     with_contiguous_last_axis,
 )
@@ -100,13 +101,14 @@ def flash_attn_with_kvcache(
             raise ValueError("both cache_batch_idx and block_table are given; give one of them")
         table = cache_batch_idx.to(torch.int32).reshape(batch, 1)
     lengths = cache_seqlens
+    if k is not None and (v is None or lengths is None):
+        raise ValueError("k is given without v and cache_seqlens; appending needs all three")
+    if lengths is not None:
+        _check_room(lengths, 0 if k is None else k.shape[1], k_cache, table, block_table)
     if isinstance(lengths, int):
         lengths = torch.full((batch,), lengths, dtype=torch.int32, device=q.device)
     if k is not None:
-        if v is None or lengths is None:
-            raise ValueError("k is given without v and cache_seqlens; appending needs all three")
-        _append(k_cache, k, lengths, table)
-        _append(v_cache, v, lengths, table)
+        _append((k_cache, v_cache), (k, v), lengths, table)
         lengths = lengths + k.shape[1]
     if lengths is not None:
         options["lengths"] = lengths.to(torch.int32)
@@ -116,17 +118,81 @@ def flash_attn_with_kvcache(
     return result[:2] if return_softmax_lse else result
 
 
-def _append(
-    cache: torch.Tensor, new: torch.Tensor, lengths: torch.Tensor, table: torch.Tensor | None
+def _check_room(
+    lengths: int | torch.Tensor,
+    new: int,
+    cache: torch.Tensor,
+    table: torch.Tensor | None,
+    block_table: torch.Tensor | None,
 ) -> None:
-    """Writes (batch, new, head, dim) into the cache, each sequence at its length."""
-    position = lengths.long()[:, None] + torch.arange(new.shape[1], device=new.device)
+    """That the cache has room for each sequence and its new keys, as far as the host knows. Lengths
+    on a device are read back, which waits for it, only where there is a block_table, as
+    FlashAttention does; not while a graph is captured or a compiler looks on."""
+    room = cache.shape[1] * (1 if table is None else table.shape[1])
+    least, most = 0, 0
+    if isinstance(lengths, int):
+        least = most = lengths
+    elif lengths.numel() > 0 and _may_read(lengths, waits=block_table is not None):
+        least, most = map(int, lengths.cpu().aminmax())
+    if least < 0:
+        raise RuntimeError(f"cache_seqlens has {least}; lengths are 0 or more")
+    if most + new <= room:
+        return
+    more = f" and k brings {new} more" if new else ""
+    if block_table is None:
+        raise RuntimeError(
+            f"k_cache has room for {room} keys of a sequence; cache_seqlens has {most}{more}: make "
+            "a longer cache"
+        )
+    raise RuntimeError(
+        f"block_table has room for {block_table.shape[1]} pages of {cache.shape[1]} keys of a "
+        f"sequence; cache_seqlens has {most}{more}: give it more columns"
+    )
+
+
+def _may_read(tensor: torch.Tensor, waits: bool) -> bool:
+    if is_traced():
+        return False
+    return not tensor.is_cuda or (waits and not torch.cuda.is_current_stream_capturing())
+
+
+def _append(
+    caches: tuple[torch.Tensor, torch.Tensor],
+    new: tuple[torch.Tensor, torch.Tensor],
+    lengths: torch.Tensor,
+    table: torch.Tensor | None,
+) -> None:
+    """Writes new keys and values, (batch, new, head, dim), into the caches, behind each sequence's
+    length."""
+    batch = lengths.shape[0]
+    named = {"k": new[0], "v": new[1]} | ({} if table is not None else {"k_cache": caches[0]})
+    for name, tensor in named.items():
+        if tensor.shape[0] != batch:
+            raise ValueError(f"{name} has {tensor.shape[0]} sequences; the lengths are of {batch}")
+    if caches[0].shape[:2] != caches[1].shape[:2]:
+        raise ValueError(
+            f"k_cache is {tuple(caches[0].shape)} and v_cache {tuple(caches[1].shape)}; their first "
+            "two axes must be the same"
+        )
+    places = _places(caches[0], new[0].shape[1], lengths, table)
+    for cache, rows in zip(caches, new):
+        cache[places] = rows.to(cache.dtype)
+
+
+def _places(
+    cache: torch.Tensor, new: int, lengths: torch.Tensor, table: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where new keys go, behind each sequence's length: its page or sequence, and the row there, both
+    (batch, new). Lengths and pages that nobody could look at are brought into the cache: wrong data
+    gives a wrong result, never a wrong access."""
+    page_size = cache.shape[1]
+    position = lengths.long()[:, None] + torch.arange(new, device=cache.device)
     if table is None:
-        outer = torch.arange(new.shape[0], device=new.device)[:, None].expand_as(position)
-    else:
-        outer = table.long().gather(1, position // cache.shape[1])
-        position = position % cache.shape[1]
-    cache[outer, position] = new.to(cache.dtype)
+        sequence = torch.arange(cache.shape[0], device=cache.device)[:, None]
+        return sequence.expand_as(position), position.clamp(0, page_size - 1)
+    position = position.clamp(0, table.shape[1] * page_size - 1)
+    page = table.long().gather(1, position // page_size)
+    return page.clamp(0, cache.shape[0] - 1), position % page_size
 
 
 def _options(
@@ -149,7 +215,7 @@ def _options(
 
 def _refuse(**arguments: Any) -> None:
     for name, value in arguments.items():
-        if value is not None and not (isinstance(value, float) and value == 0):
+        if value is not None and not (isinstance(value, (int, float)) and value == 0):
             raise NotImplementedError(
                 f"{name} is given, and rapt does not do it: leave it out, or apply it before"
             )

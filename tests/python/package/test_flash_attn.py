@@ -150,6 +150,92 @@ def test_sequences_of_a_cache_are_picked_by_index(random):
     close(got, plain.attention(q, k[[2, 0], :5], v[[2, 0], :5])[0])
 
 
+@pytest.mark.parametrize("new", [0, 1])
+@pytest.mark.parametrize("lengths", [[3, 9], 9], ids=str)
+def test_more_keys_than_the_block_table_holds_are_an_error_that_names_it(random, new, lengths):
+    q, k, v = (torch.from_numpy(x) for x in plain.inputs(random, (2, 1, 4, 8), (2, 1, 2, 8)))
+    caches = to_torch(*(random.standard_normal((5, 4, 2, 8)).astype(np.float32) for _ in range(2)))
+    before = [cache.clone() for cache in caches]
+    table = torch.tensor([[4, 0], [1, 3]], dtype=torch.int32)
+    appended = {"k": k, "v": v} if new else {}
+    if isinstance(lengths, list):
+        lengths = torch.tensor(lengths, dtype=torch.int32)
+
+    def call(lengths):
+        return flash_attn_with_kvcache(
+            q, *caches, cache_seqlens=lengths, block_table=table, **appended
+        )
+
+    words = "block_table has room for 2 pages of 4 keys.*cache_seqlens has 9"
+    with pytest.raises(RuntimeError, match=words):
+        call(lengths)
+    with pytest.raises(RuntimeError, match="has 8 and k brings 1 more" if new else words):
+        call(lengths - 1 if new else lengths)
+    assert all(torch.equal(cache, old) for cache, old in zip(caches, before))
+    call(lengths - 1 - new)  # just fits
+
+
+def test_more_keys_than_a_cache_holds_are_an_error(random):
+    q, k, v = (torch.from_numpy(x) for x in plain.inputs(random, (3, 1, 4, 8), (3, 1, 2, 8)))
+    caches = to_torch(*cache_of(random))
+    lengths = torch.tensor([0, 12, 3], dtype=torch.int32)
+    for options in [{}, {"cache_batch_idx": torch.tensor([2, 0, 1], dtype=torch.int32)}]:
+        with pytest.raises(RuntimeError, match="k_cache has room for 12 keys.*k brings 1 more"):
+            flash_attn_with_kvcache(q, *caches, k, v, cache_seqlens=lengths, **options)
+        flash_attn_with_kvcache(q, *caches, cache_seqlens=lengths, **options)
+        with pytest.raises(RuntimeError, match="cache_seqlens has -1; lengths are 0 or more"):
+            flash_attn_with_kvcache(q, *caches, k, v, cache_seqlens=lengths - 1, **options)
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_written(random):
+    q, k, v = (torch.from_numpy(x) for x in plain.inputs(random, (3, 1, 4, 8), (3, 1, 2, 8)))
+    k_cache, v_cache = to_torch(*cache_of(random))
+    for words, arguments in {
+        "k has 1 sequences; the lengths are of 3": (k_cache, v_cache, k[:1], v),
+        "k_cache has 2 sequences": (k_cache[:2], v_cache[:2], k, v),
+        "their first two axes must be the same": (k_cache, v_cache[:, :1], k, v),
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            flash_attn_with_kvcache(q, *arguments, cache_seqlens=4)
+
+
+def test_places_of_new_keys_are_inside_the_cache_whatever_the_numbers():
+    from rapt.flash_attn import _places
+
+    cache = torch.zeros(3, 4, 1, 1)
+    lengths = torch.tensor([-5, 100], dtype=torch.int32)
+    for table in [None, torch.tensor([[-7, 1], [2, 99]])]:
+        outer, row = _places(cache[: 2 if table is None else 3], 2, lengths, table)
+        assert outer.shape == row.shape == (2, 2)
+        assert outer.tolist() == [[0, 0], [1, 1] if table is None else [2, 2]]
+        assert row.tolist() == [[0, 0], [3, 3]]
+
+
+def test_a_paged_cache_compiles_whole(random):
+    q, k, v = (torch.from_numpy(x) for x in plain.inputs(random, (2, 1, 4, 8), (2, 1, 2, 8)))
+    caches = to_torch(*(random.standard_normal((5, 4, 2, 8)).astype(np.float32) for _ in range(2)))
+    table = torch.tensor([[4, 0], [1, 3]], dtype=torch.int32)
+    lengths = torch.tensor([3, 5], dtype=torch.int32)
+
+    def step(lengths):
+        return flash_attn_with_kvcache(
+            q, *caches, k, v, cache_seqlens=lengths, block_table=table, causal=True
+        )
+
+    compiled = torch.compile(step, fullgraph=True, backend="eager")
+    assert torch.equal(compiled(lengths), step(lengths))
+
+
+def test_no_dropout_is_0_or_0_point_0(arrays):
+    q, k, v = to_torch(*arrays)
+    starts = torch.tensor([0, 5], dtype=torch.int32)
+    for nothing in [0, 0.0]:
+        close(flash_attn_func(q, k, v, dropout_p=nothing), plain.attention(*arrays)[0])
+        flash_attn_varlen_func(q[0], k[0, :5], v[0, :5], starts, starts, 5, 5, nothing)
+    with pytest.raises(NotImplementedError, match="dropout_p is given"):
+        flash_attn_func(q, k, v, dropout_p=1)
+
+
 def test_what_rapt_does_not_do_is_an_error(arrays):
     q, k, v = to_torch(*arrays)
     with pytest.raises(NotImplementedError, match="dropout_p is given"):

@@ -253,6 +253,55 @@ def test_flash_attention_functions():
     torch.testing.assert_close(decoded.double(), want, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("new", [0, 1])
+def test_more_keys_than_the_block_table_holds_are_an_error_and_the_device_lives_on(new):
+    q, k, v = tensors((2, 1, 8, 64), (2, 1, 8, 64))
+    caches = [torch.randn(4, 256, 8, 64, device="cuda", dtype=q.dtype) for _ in range(2)]
+    table = torch.tensor([[0], [2]], dtype=torch.int32, device="cuda")
+    appended = {"k": k, "v": v} if new else {}
+
+    def call(longest):
+        lengths = torch.tensor([5, longest], dtype=torch.int32, device="cuda")
+        return flash_attn_with_kvcache(
+            q, *caches, cache_seqlens=lengths, block_table=table, **appended
+        )
+
+    with pytest.raises(RuntimeError, match="block_table has room for 1 pages of 256 keys"):
+        call(257 - new)
+    out = call(256 - new)
+    keys, values = (cache[2:3].transpose(1, 2) for cache in caches)
+    want = exact(q[1:].transpose(1, 2), keys, values).transpose(1, 2)
+    torch.testing.assert_close(out[1:].double(), want, rtol=0, atol=BOUNDS[q.dtype])
+
+
+@pytest.mark.parametrize("paged", [False, True])
+def test_new_keys_that_do_not_fit_stay_inside_the_cache_under_graph_replay(paged):
+    q, k, v = tensors((1, 1, 8, 64), (1, 1, 8, 64))
+    memory = torch.randn(2, 5, 16, 8, 64, device="cuda", dtype=q.dtype)
+    caches = memory[:, 1:2]  # with neighbours on both sides
+    lengths = torch.tensor([3], dtype=torch.int32, device="cuda")
+    table = torch.zeros(1, 1, dtype=torch.int32, device="cuda") if paged else None
+
+    def step():
+        return flash_attn_with_kvcache(
+            q, *caches, k, v, cache_seqlens=lengths, block_table=table, causal=True
+        )
+
+    step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    before = memory.clone()
+    for length in [-1, 16, 1 << 30]:
+        lengths.fill_(length)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(memory[:, [0, 2, 3, 4]], before[:, [0, 2, 3, 4]])
+        last = 0 if length < 0 else 15
+        assert torch.equal(caches[0][0, last], k[0, 0]) and torch.equal(caches[1][0, last], v[0, 0])
+
+
 def test_tensors_of_two_devices_are_refused():
     q, k, v = tensors()
     with pytest.raises(ValueError, match="k lies on cpu and q on cuda:0"):
