@@ -38,6 +38,14 @@ Filler::Filler(Data& data, std::uint64_t seed, Fill fill)
   spread_.value = random_.one_of({1.0, 1.0, 1.0, 0.25, 100.0});
   spread_.ties = random_.chance(0.1);
   spread_.blocked_bias = random_.chance(0.4);
+  // And where the others are ordinary, numbers of any size that f16 holds, with scores beyond 1e8.
+  if (random_.chance(0.08)) spread_.query = random_.one_of({1e-4, 1e3, 1e4});
+  if (random_.chance(0.05)) spread_.key = random_.one_of({1e-4, 1e3, 1e4});
+  if (random_.chance(0.05)) spread_.value = random_.one_of({1e-3, 1e4});
+  if (random_.chance(0.3)) spread_.bias = random_.one_of({0.01, 30.0, 1e4});
+  if (random_.chance(0.3)) spread_.slope = random_.one_of({-1.0, 7.3, 1e3});
+  if (random_.chance(0.2)) spread_.sink = random_.one_of({0.01, 50.0, 1e4});
+  spread_.strange = random_.chance(0.06);
 }
 
 void Filler::fill() {
@@ -48,6 +56,7 @@ void Filler::fill() {
   fill_queries(call);
   fill_keys(call);
   fill_pairs(call);
+  if (spread_.strange) put_strange(call);
 }
 
 float Filler::draw(double spread) {
@@ -128,13 +137,14 @@ void Filler::fill_heads() {
   for (Index head = 0; head < problem_.heads; ++head) {
     const Index sequences = problem_.alibi_per_sequence ? problem_.batch : 1;
     for (Index b = 0; problem_.alibi && b < sequences; ++b) {
-      const double slope = std::exp2(-8.0 * double(head + 1) / double(problem_.heads));
+      const double slope =
+          spread_.slope * std::exp2(-8.0 * double(head + 1) / double(problem_.heads));
       image<float>("alibi")[b * problem_.heads + head] = static_cast<float>(slope / double(b + 1));
     }
     if (problem_.sinks) {
       const bool absent = fill_ == Fill::hostile && random_.chance(0.1);
       image<float>("sinks")[head] = absent ? -std::numeric_limits<float>::infinity()
-                                           : static_cast<float>(2 * random_.normal());
+                                           : static_cast<float>(spread_.sink * random_.normal());
     }
   }
 }
@@ -182,6 +192,56 @@ void Filler::fill_keys(const semantics::Call& call) {
   }
 }
 
+// One to three numbers that are none, anywhere that a row looks.
+void Filler::put_strange(const semantics::Call& call) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const auto put = [&](const char* name, DType dtype, Index at) {
+    const float number = random_.one_of({std::numeric_limits<float>::quiet_NaN(), infinity,
+                                         -infinity, std::numeric_limits<float>::quiet_NaN()});
+    to_elements(dtype, {&number, 1}, image<std::byte>(name) + at * size_in_bytes(dtype));
+  };
+  for (Index left = call.batch > 0 ? random_.between(1, 3) : 0; left > 0; --left) {
+    const semantics::Sequence sequence = semantics::sequence(call, random_.below(call.batch));
+    const semantics::Range keys = semantics::keys_of_some(
+        call.window, sequence.offset, sequence.offset + sequence.q_len - 1, sequence.kv_len);
+    if (sequence.q_len == 0 || keys.begin >= keys.end) continue;
+    const Index query = random_.below(sequence.q_len), head = random_.below(call.heads);
+    const Index key = random_.between(keys.begin, keys.end - 1);
+    const Index kv_head = semantics::kv_head_of(call, head);
+    const semantics::Place q_place = semantics::query_place(call, sequence, query);
+    const semantics::Place k_place = semantics::key_place(call, sequence, key);
+    switch (random_.below(6)) {
+      case 0:
+        if (call.qk_dim > 0)
+          put("q", problem_.dtype,
+              semantics::row_offset(call.q_stride, q_place, head) + random_.below(call.qk_dim));
+        break;
+      case 1:
+        if (call.qk_dim > 0)
+          put("k", problem_.dtype,
+              semantics::row_offset(call.k_stride, k_place, kv_head) + random_.below(call.qk_dim));
+        break;
+      case 2:
+        if (call.v_dim > 0)
+          put("v", problem_.dtype,
+              semantics::row_offset(call.v_stride, k_place, kv_head) + random_.below(call.v_dim));
+        break;
+      case 3:
+        if (call.bias)
+          put("bias", problem_.bias.dtype,
+              semantics::pair_offset(call.bias_stride, sequence.index, head, query, key));
+        break;
+      case 4:
+        if (call.sinks) put("sinks", DType::f32, head);
+        break;
+      default:
+        if (call.alibi)
+          put("alibi", DType::f32,
+              (problem_.alibi_per_sequence ? sequence.index * call.heads : 0) + head);
+    }
+  }
+}
+
 // Bias and mask, only where a query may look.
 void Filler::fill_pairs(const semantics::Call& call) {
   if (!call.bias && !call.mask) return;
@@ -198,7 +258,7 @@ void Filler::fill_pairs(const semantics::Call& call) {
         for (Index key = keys.begin; key < keys.end; ++key) {
           if (call.bias) {
             const bool blocked = spread_.blocked_bias && (blocked_row || random_.chance(0.1));
-            const float bias = blocked ? minus_infinity : draw(2);
+            const float bias = blocked ? minus_infinity : draw(spread_.bias);
             const Index at = semantics::pair_offset(call.bias_stride, b, head, i, key);
             to_elements(problem_.bias.dtype, {&bias, 1},
                         image<std::byte>("bias") + at * size_in_bytes(problem_.bias.dtype));

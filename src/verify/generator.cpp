@@ -34,23 +34,69 @@ std::int64_t draw_dim(Random& random) {
                                       128, 160, 192, 256, 257, 512, 1000, 2048});
 }
 
-void draw_sizes(Random& random, Problem& p, SizeLimit limit) {
-  p.dtype = random.one_of({DType::f32, DType::f16, DType::bf16});
-  p.kv_dtype = p.out_dtype = p.dtype;
-  p.batch = random.one_of<std::int64_t>({1, 1, 2, 3, 5});
-  p.kv_heads = random.one_of<std::int64_t>({1, 1, 2, 3, 4});
-  p.heads = p.kv_heads * random.one_of<std::int64_t>({1, 1, 2, 4, 7});
-  p.qk_dim = draw_dim(random);
-  p.v_dim = random.chance(0.25) ? draw_dim(random) : p.qk_dim;
+// What a problem is drawn for.
+enum class Aim {
+  anything,   // small and odd in every way
+  main_path,  // of kernels for matrix units: whole tiles, several of keys, few features
+  long_rows,
+  large_batch,
+};
+
+Aim draw_aim(Random& random) {
+  const double aim = random.uniform();
+  return aim < 0.78   ? Aim::anything
+         : aim < 0.92 ? Aim::main_path
+         : aim < 0.96 ? Aim::long_rows
+                      : Aim::large_batch;
+}
+
+void draw_lengths(Random& random, Problem& p, Aim aim) {
   const auto length = [&] {
     return random.one_of<std::int64_t>(
         {1, 1, 2, 3, 15, 16, 17, 31, 33, 64, 65, 100, 127, 128, 130, 200, 256, 300, 700, 1500});
   };
-  p.q_len = length();
-  p.kv_len = random.chance(0.4) ? p.q_len : length();
+  const auto whole_tiles = [&] {
+    return 64 * random.between(2, 9) + (random.chance(0.5) ? 0 : random.between(-20, 20));
+  };
+  p.q_len = aim == Aim::main_path ? whole_tiles() : length();
+  p.kv_len = random.chance(0.4) ? p.q_len : aim == Aim::main_path ? whole_tiles() : length();
+  if (aim == Aim::long_rows) {
+    p.q_len = random.between(1, 4);
+    p.kv_len = random.one_of<std::int64_t>({2000, 4097, 10000, 33000, 70000});
+  }
+  if (aim == Aim::large_batch) {
+    p.q_len = random.between(1, 3);
+    p.kv_len = random.between(1, 40);
+  }
+}
+
+void draw_sizes(Random& random, Problem& p, Aim aim, SizeLimit limit) {
+  p.dtype = random.one_of({DType::f32, DType::f16, DType::bf16});
+  p.kv_dtype = p.out_dtype = p.dtype;
+  p.batch = aim == Aim::large_batch ? random.one_of<std::int64_t>({8, 17, 64, 200, 700})
+            : aim == Aim::anything  ? random.one_of<std::int64_t>({1, 1, 2, 3, 5})
+                                    : random.between(1, 2);
+  p.kv_heads = random.one_of<std::int64_t>({1, 1, 2, 3, 4});
+  p.heads = p.kv_heads * random.one_of<std::int64_t>({1, 1, 2, 4, 7});
+  if (random.chance(0.08))
+    p.heads = p.kv_heads * random.one_of<std::int64_t>({3, 5, 6, 8, 12, 16, 40, 71});
+  p.qk_dim = aim == Aim::main_path
+                 ? random.one_of<std::int64_t>({32, 64, 64, 96, 128, 128, 192, 256})
+                 : draw_dim(random);
+  p.v_dim = random.chance(0.25) ? draw_dim(random) : p.qk_dim;
+  draw_lengths(random, p, aim);
   if (random.chance(0.03)) p.q_len = 0;
   if (random.chance(0.03)) p.kv_len = 0;
   if (random.chance(0.02)) p.batch = 0;
+  if (aim != Aim::anything) {  // what is aimed at goes last
+    limit.multiplications *= 4;
+    while (exceeds(p, limit) && (p.batch > 1 || p.heads > 1) && aim != Aim::large_batch) {
+      p.batch = (p.batch + 1) / 2;
+      p.heads = p.kv_heads = 1;
+    }
+    while (exceeds(p, limit) && p.qk_dim > 32 && aim != Aim::main_path)
+      p.qk_dim = p.v_dim = (p.qk_dim + 1) / 2;
+  }
   while (exceeds(p, limit)) {
     switch (random.below(4)) {
       case 0: p.q_len = (p.q_len + 1) / 2; break;
@@ -149,6 +195,14 @@ void draw_layout(Random& random, Problem& p) {
   if (random.chance(0.25)) p.alignment = std::max(element, p.alignment >> random.between(1, 3));
 }
 
+void set_dense_layout(Problem& p) {
+  for (const TensorRule& rule : tensor_rules()) {
+    if (rule.in_layout()) p.*rule.strides = dense_strides(shape_of(p, rule), Layout::bshd);
+  }
+  if (p.lse) p.lse_stride = dense_row_major(shape_of(p, tensor_rule("lse")));
+  p.alignment = alignment_of_strides(p);
+}
+
 using Feature = std::pair<const char*, bool (*)(const Problem&)>;
 
 constexpr Feature features[] = {
@@ -159,9 +213,16 @@ constexpr Feature features[] = {
     {"grouped heads", [](const Problem& p) { return p.heads != p.kv_heads && p.kv_heads > 1; }},
     {"multi-query", [](const Problem& p) { return p.heads > 1 && p.kv_heads == 1; }},
     {"q·k dim ≠ v dim", [](const Problem& p) { return p.qk_dim != p.v_dim; }},
+    {"groups above 8", [](const Problem& p) { return p.heads > 8 * p.kv_heads; }},
     {"wide heads", [](const Problem& p) { return std::max(p.qk_dim, p.v_dim) > 256; }},
     {"q ≠ kv length", [](const Problem& p) { return p.q_len != p.kv_len; }},
     {"one query", [](const Problem& p) { return p.q_len == 1; }},
+    {"long rows", [](const Problem& p) { return p.kv_len >= 2000; }},
+    {"large batch", [](const Problem& p) { return p.batch > 16; }},
+    {"tiles of 16 bits, aligned",
+     [](const Problem& p) {
+       return p.dtype != DType::f32 && p.alignment == 16 && p.q_len >= 64 && p.kv_len >= 192;
+     }},
     {"no queries", [](const Problem& p) { return p.q_len == 0; }},
     {"no keys", [](const Problem& p) { return p.kv_len == 0; }},
     {"no sequences", [](const Problem& p) { return p.batch == 0; }},
@@ -195,11 +256,22 @@ constexpr Feature features[] = {
 Problem random_problem(std::uint64_t seed, Backend backend) {
   Random random(seed);
   Problem p;
-  draw_sizes(random, p, limit_of(backend));
-  draw_storage(random, p);
-  draw_visibility(random, p);
-  draw_scores(random, p);
-  draw_layout(random, p);
+  const Aim aim = draw_aim(random);
+  draw_sizes(random, p, aim, limit_of(backend));
+  const bool few_features = aim == Aim::main_path && random.chance(0.7);
+  if (few_features) {
+    p.total_q = p.batch * p.q_len;
+    p.total_kv = p.batch * p.kv_len;
+    if (random.chance(0.5)) p.window.right = 0;
+    p.scale = default_scale(p.qk_dim);
+    p.lse = random.chance(0.5);
+    set_dense_layout(p);
+  } else {
+    draw_storage(random, p);
+    draw_visibility(random, p);
+    draw_scores(random, p);
+    draw_layout(random, p);
+  }
   p.batch_invariant = random.chance(0.2);
   p.tf32 = p.dtype == DType::f32 && random.chance(0.2);
   if (p.dtype != DType::f32 && random.chance(0.15)) {

@@ -125,6 +125,7 @@ struct Whole {
   double error_squared = 0, norm_squared = 0, bound_squared = 0, plain_squared = 0;
   double along = 0;  // error times out
   double firm = 0, variance = 0, rounding = 0, elements = 0;
+  double vanishing = 0;  // what a step near 0 in every element would do to `along`
   std::array<double, 3> alike = {};
 
   void add(const Reference::Expected& expected, double row_error_squared, double row_along) {
@@ -177,7 +178,7 @@ void check_whole(const Problem& p, const Whole& whole, Checks& checks) {
     const double likely =
         std::max(4 * std::sqrt(whole.variance), 2 * alike) + std::abs(whole.rounding);
     const double allowed = std::max(unit / 16, 16 * unit_roundoff(DType::f32)) +
-                           (whole.firm + likely) / whole.norm_squared;
+                           (whole.firm + whole.vanishing + likely) / whole.norm_squared;
     const double projection = std::abs(whole.along) / whole.norm_squared;
     checks.at_most(&Shares::whole, projection, allowed, [&] {
       return fmt::format("out as a whole is {:.3g} times what it should be; {:.3g} is allowed",
@@ -268,6 +269,7 @@ Comparison Reference::compare(const std::vector<std::byte>& out,
       }
       row_error += error * error;
       along += (got - want) * want;
+      if (std::isfinite(want)) whole.vanishing += step * std::abs(want);
     }
     if (finite) {
       const double allowed = bounds.row + step * std::sqrt(double(bounds.out.size()));

@@ -43,11 +43,15 @@ struct Roundings {
   bool weights_alike() const { return weight > 0 && factors == 0; }
 };
 
+// To the nearest number of a type with that unit roundoff, none of whose steps are below
+// 2 · smallest: adding what leaves no room for the last bits makes fp64 round them away.
 double rounded_to(double unit, double smallest, double value) {
-  int exponent = 0;
-  std::frexp(value, &exponent);
-  const double step = std::max(2 * unit * std::ldexp(0.5, exponent), 2 * smallest);
-  return std::nearbyint(value / step) * step;
+  if (std::abs(value) * unit < smallest) {
+    const double large = 0x1.8p53 * smallest;
+    return value + large - large;
+  }
+  const double large = value * (0x1p53 * unit + 1);
+  return large - (large - value);
 }
 
 // A pair's dot product with the scale: itself, as if no terms cancelled, and what rounding its
@@ -83,9 +87,9 @@ struct ScoreError {
 };
 
 ScoreError error_of_score(const semantics::Call& call, const PairSize& size, double score,
-                          double bias, double slope_term) {
+                          double bias, double slope_term, double reference) {
   double of_dot = f32_unit * dot_roundings * size.absolute, deviation = size.deviation;
-  double others = std::abs(bias) + std::abs(slope_term) + std::abs(score);
+  double others = std::abs(bias) + std::abs(slope_term) + std::abs(score) + std::abs(reference);
   if (call.softcap > 0) {
     // The cap flattens what came before it: by its derivative, the largest within these errors.
     const double cap = call.softcap;
@@ -258,8 +262,8 @@ RowBounds bounds_of(const Problem& p, const semantics::Call& call, const Row& ro
       const double score = scores[static_cast<std::size_t>(key)];
       if (score == -infinity) continue;
       const double bias = bias_at<Element>(call, sequence.index, head, query, key);
-      const ScoreError error =
-          error_of_score(call, size, score, bias, slope * std::abs(double(position - key)));
+      const ScoreError error = error_of_score(call, size, score, bias,
+                                              slope * std::abs(double(position - key)), largest);
       const auto* stored = static_cast<const Element*>(call.v) +
                            semantics::row_offset(call.v_stride, place, kv_head);
       for (std::size_t d = 0; d < dims; ++d) v[d] = double(to_float(stored[d]));
