@@ -4,8 +4,8 @@
 //   Q  (rows, qk_dim), rows padded so that they do not share cache sets
 //   K  (panels of keys, qk_dim, panel)            a key's elements stand in one column
 //   V  (panels of v_dim, tile keys, panel)
-// Both products are then the same loop: up to six rows of A, read element by element, times a
-// panel of B, read in order, into 12 or 24 vector accumulators.
+// Both products are then much the same loop: some rows of A, read element by element, times a panel
+// of B, read in order, into 12 or 24 vector accumulators.
 #include "src/cpu/simd/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -33,6 +33,8 @@ constexpr int panel_vectors = 2;  // of 16 registers
 constexpr int panel_vectors = 4;  // of 32 registers
 #endif
 
+constexpr bool has_odd_sums = panel_vectors == 4;  // of the dims: twice two vectors for each row
+
 Index lanes() { return static_cast<Index>(hn::Lanes(Floats())); }
 Index panel_width() { return panel_vectors * lanes(); }
 Index panels_of(Index count) { return (count + panel_width() - 1) / panel_width(); }
@@ -42,9 +44,13 @@ Index query_stride(Index qk_dim) { return qk_dim % 256 == 0 ? qk_dim + 16 : qk_d
 
 Index score_stride(Index tile_keys) { return tile_keys + 16; }
 
-// Weighted values that are added one after another: what rounding does to more shows where they are
-// all equal.
-constexpr Index most_terms = 128;
+// Equal terms that are added one after another are all rounded the same way. 128 weighted values
+// end up to 32 roundings off. Scores have to be better, since what counts is their absolute error:
+// 16 products end up to 4.4 roundings off, 32 up to 8.4, and four of their sums, added up, lose
+// hardly more.
+constexpr Index most_keys = 128;
+constexpr Index most_dims = 32;
+constexpr Index part_dims = 4 * most_dims;
 
 enum class Into { store, add };
 
@@ -102,7 +108,6 @@ HWY_INLINE void multiply_panel(const float* HWY_RESTRICT a, Index a_stride,
   RAPT_FOR_ROWS(RAPT_FINISH)
 #undef RAPT_FINISH
 }
-#undef RAPT_FOR_ROWS
 
 // As multiply_panel, for a number of rows known at run time, group_rows at most.
 template <int vectors, Into into, int rows = group_rows>
@@ -116,6 +121,127 @@ void multiply(Index row_count, const float* a, Index a_stride, const float* b, I
   multiply_panel<rows, vectors, into>(a, a_stride, b, b_stride, depth, c, c_stride, rescale);
 }
 
+// Scores of a few rows and two vectors of keys.
+struct FewScores {
+  float* to;  // (rows, 2 vectors)
+  Index stride;
+
+  HWY_INLINE float* at(Index row, Index column) const {
+    return to + row * stride + column * lanes();
+  }
+};
+
+HWY_INLINE FloatVector both_sums(FloatVector even, FloatVector odd) {
+  if constexpr (has_odd_sums) return hn::Add(even, odd);
+  return even;
+}
+
+// (rows, 2 vectors) of A·B. Where there are registers for it, even dims and odd ones have
+// accumulators of their own. Their sums are stored after most_dims, and then added to.
+template <int rows>
+HWY_INLINE void multiply_part(const float* HWY_RESTRICT a, Index a_stride,
+                              const float* HWY_RESTRICT b, Index b_stride, Index depth,
+                              FewScores scores) {
+  const Floats d;
+  const Index width = lanes();
+  bool is_first = true;
+  do {
+    const Index dims = std::min(most_dims, depth);
+#define RAPT_DECLARE(row)                                                              \
+  [[maybe_unused]] FloatVector even##row##0 = hn::Zero(d), even##row##1 = hn::Zero(d), \
+                               odd##row##0 = hn::Zero(d), odd##row##1 = hn::Zero(d);
+    RAPT_FOR_ROWS(RAPT_DECLARE)
+#undef RAPT_DECLARE
+#define RAPT_STEP(row, sums, k)                                    \
+  if constexpr (row < rows) {                                      \
+    const FloatVector element = hn::Set(d, a[k + row * a_stride]); \
+    sums##row##0 = hn::MulAdd(element, sums##_b0, sums##row##0);   \
+    sums##row##1 = hn::MulAdd(element, sums##_b1, sums##row##1);   \
+  }
+#define RAPT_EVEN_STEP(row) RAPT_STEP(row, even, k)
+#define RAPT_BOTH_STEPS(row) RAPT_STEP(row, even, k) RAPT_STEP(row, odd, k + 1)
+    Index k = 0;
+    if constexpr (has_odd_sums) {
+      for (; k + 2 <= dims; k += 2, b += 2 * b_stride) {
+        const FloatVector even_b0 = hn::Load(d, b), even_b1 = hn::Load(d, b + width);
+        const FloatVector odd_b0 = hn::Load(d, b + b_stride);
+        const FloatVector odd_b1 = hn::Load(d, b + b_stride + width);
+        RAPT_FOR_ROWS(RAPT_BOTH_STEPS)
+      }
+    }
+#pragma GCC unroll 2
+    for (; k < dims; ++k, b += b_stride) {
+      const FloatVector even_b0 = hn::Load(d, b), even_b1 = hn::Load(d, b + width);
+      RAPT_FOR_ROWS(RAPT_EVEN_STEP)
+    }
+#undef RAPT_BOTH_STEPS
+#undef RAPT_EVEN_STEP
+#undef RAPT_STEP
+#define RAPT_FINISH(row)                                  \
+  if constexpr (row < rows) {                             \
+    finish(row, 0, both_sums(even##row##0, odd##row##0)); \
+    finish(row, 1, both_sums(even##row##1, odd##row##1)); \
+  }
+    if (is_first) {
+      const auto finish = [&](Index row, Index column, FloatVector sum)
+                              HWY_ATTR { hn::Store(sum, d, scores.at(row, column)); };
+      RAPT_FOR_ROWS(RAPT_FINISH)
+    } else {
+      const auto finish = [&](Index row, Index column, FloatVector sum) HWY_ATTR {
+        float* to = scores.at(row, column);
+        hn::Store(hn::Add(sum, hn::Load(d, to)), d, to);
+      };
+      RAPT_FOR_ROWS(RAPT_FINISH)
+    }
+#undef RAPT_FINISH
+    is_first = false;
+    a += dims;
+    depth -= dims;
+  } while (depth > 0);
+}
+#undef RAPT_FOR_ROWS
+
+// to += from
+HWY_INLINE void add_scores(Index rows, FewScores from, FewScores to) {
+  const Floats d;
+  for (Index row = 0; row < rows; ++row) {
+    for (Index column = 0; column < 2; ++column) {
+      float* at = to.at(row, column);
+      hn::Store(hn::Add(hn::Load(d, at), hn::Load(d, from.at(row, column))), d, at);
+    }
+  }
+}
+
+// The same over any number of dims, part by part.
+template <Into into, int rows>
+HWY_NOINLINE void multiply_parts(const float* a, Index a_stride, const float* b, Index b_stride,
+                                 Index depth, FewScores scores) {
+  constexpr auto room = rows * 2 * hn::MaxLanes(Floats());
+  HWY_ALIGN float sum_memory[room], part_memory[room];
+  const FewScores part = {part_memory, 2 * lanes()};
+  const FewScores sum = into == Into::store ? scores : FewScores{sum_memory, 2 * lanes()};
+  for (Index dim = 0; dim < depth; dim += part_dims) {
+    multiply_part<rows>(a + dim, a_stride, b + dim * b_stride, b_stride,
+                        std::min(part_dims, depth - dim), dim == 0 ? sum : part);
+    if (dim > 0) add_scores(rows, part, sum);
+  }
+  if (into == Into::add) add_scores(rows, sum, scores);
+}
+
+// Scores of some rows, group_rows at most, and two vectors of keys.
+template <Into into, int rows = group_rows>
+void multiply_few(Index row_count, const float* a, Index a_stride, const float* b, Index b_stride,
+                  Index depth, FewScores scores) {
+  if constexpr (rows > 1) {
+    if (row_count < rows)
+      return multiply_few<into, rows - 1>(row_count, a, a_stride, b, b_stride, depth, scores);
+  }
+  if (into == Into::store && depth <= part_dims)
+    multiply_part<rows>(a, a_stride, b, b_stride, depth, scores);
+  else
+    multiply_parts<into, rows>(a, a_stride, b, b_stride, depth, scores);
+}
+
 template <Into into>
 void multiply_scores(const BlockTile& t) {
   const auto* queries = static_cast<const float*>(t.queries);
@@ -126,9 +252,11 @@ void multiply_scores(const BlockTile& t) {
     for (Index row = 0, group = 0; row < t.rows; row += group_rows, ++group) {
       const Range seen = t.group_keys[group];
       if (key >= seen.end || key + width <= seen.begin) continue;
-      multiply<panel_vectors, into>(
-          std::min(group_rows, t.rows - row), queries + row * stride, stride, panel, width,
-          t.qk_dim, static_cast<float*>(t.scratch) + row * to_stride + key, to_stride, nullptr);
+      float* to = static_cast<float*>(t.scratch) + row * to_stride + key;
+      for (Index column = 0; column < width; column += 2 * lanes()) {
+        multiply_few<into>(std::min(group_rows, t.rows - row), queries + row * stride, stride,
+                           panel + column, width, t.qk_dim, {to + column, to_stride});
+      }
     }
   }
 }
@@ -157,11 +285,11 @@ void multiply_dims(const BlockTile& t, Index dim) {
       multiply<vectors, how>(std::min(group_rows, t.rows - row),
                              static_cast<const float*>(t.scratch) + row * weight_stride + key,
                              weight_stride, panel + key * width, width,
-                             std::min(most_terms, seen.end - key), t.out + row * t.out_stride + dim,
+                             std::min(most_keys, seen.end - key), t.out + row * t.out_stride + dim,
                              t.out_stride, rescale);
     };
     product.template operator()<into>(seen.begin, t.rescale + row);
-    for (Index key = seen.begin + most_terms; key < seen.end; key += most_terms)
+    for (Index key = seen.begin + most_keys; key < seen.end; key += most_keys)
       product.template operator()<Into::add>(key, nullptr);
   }
 }

@@ -29,7 +29,10 @@ using semantics::Range;
 
 constexpr Index rows_per_block = 16;
 constexpr Index lanes = 16;
-constexpr Index keys_per_partial_sum = 128;  // bounds the rounding error of long rows
+// Bounds on the rounding errors of wide heads and long rows: terms that are added one after
+// another.
+constexpr Index most_terms = 8;
+constexpr Index keys_per_partial_sum = 128;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float minus_infinity = -infinity;
 
@@ -37,15 +40,21 @@ constexpr float minus_infinity = -infinity;
 RAPT_VECTOR_CLONES void dots_with_key(const float* q, const float* k, Index rows, Index dim,
                                       float* dots) {
   for (Index r = 0; r < rows; ++r, q += dim) {
-    float partial[lanes] = {};
+    double sum = 0;
     Index d = 0;
-    for (; d + lanes <= dim; d += lanes) {
-      for (Index lane = 0; lane < lanes; ++lane) partial[lane] += q[d + lane] * k[d + lane];
+    while (d + lanes <= dim) {
+      float partial[lanes] = {};
+      const Index end = std::min(d + most_terms * lanes, dim);
+      for (; d + lanes <= end; d += lanes) {
+        for (Index lane = 0; lane < lanes; ++lane) partial[lane] += q[d + lane] * k[d + lane];
+      }
+      for (Index half = lanes / 2; half > 0; half /= 2) {
+        for (Index lane = 0; lane < half; ++lane) partial[lane] += partial[lane + half];
+      }
+      sum += partial[0];
     }
-    float sum = 0;
-    for (; d < dim; ++d) sum += q[d] * k[d];
-    for (Index lane = 0; lane < lanes; ++lane) sum += partial[lane];
-    dots[r] = sum;
+    for (; d < dim; ++d) sum += double{q[d]} * k[d];
+    dots[r] = static_cast<float>(sum);
   }
 }
 

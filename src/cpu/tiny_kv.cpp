@@ -26,23 +26,30 @@ namespace {
 
 using semantics::Index;
 
+// That an accumulator adds one after another: equal ones are all rounded the same way.
+constexpr Index most_terms = 8;
+
 Index lanes() { return static_cast<Index>(hn::Lanes(Floats())); }
 
 template <class Element>
 HWY_INLINE float dot(const Element* HWY_RESTRICT a, const Element* HWY_RESTRICT b, Index dim) {
   const Floats d;
-  const Index width = lanes();
-  FloatVector sum0 = hn::Zero(d), sum1 = hn::Zero(d);
+  const Index width = lanes(), whole = dim / width * width;
+  double sum = 0;
   Index i = 0;
-  for (; i + 2 * width <= dim; i += 2 * width) {
-    sum0 = hn::MulAdd(load_floats(d, a + i), load_floats(d, b + i), sum0);
-    sum1 = hn::MulAdd(load_floats(d, a + i + width), load_floats(d, b + i + width), sum1);
+  while (i < whole) {
+    FloatVector sum0 = hn::Zero(d), sum1 = hn::Zero(d);
+    const Index end = std::min(i + 2 * most_terms * width, whole);
+    for (; i + 2 * width <= end; i += 2 * width) {
+      sum0 = hn::MulAdd(load_floats(d, a + i), load_floats(d, b + i), sum0);
+      sum1 = hn::MulAdd(load_floats(d, a + i + width), load_floats(d, b + i + width), sum1);
+    }
+    for (; i < end; i += width)
+      sum0 = hn::MulAdd(load_floats(d, a + i), load_floats(d, b + i), sum0);
+    sum += hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
   }
-  for (; i + width <= dim; i += width)
-    sum0 = hn::MulAdd(load_floats(d, a + i), load_floats(d, b + i), sum0);
-  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
-  for (; i < dim; ++i) sum += to_float(a[i]) * to_float(b[i]);
-  return sum;
+  for (; i < dim; ++i) sum += double{to_float(a[i])} * to_float(b[i]);
+  return static_cast<float>(sum);
 }
 
 // out = start + Σ weights[key] · v[key]
