@@ -86,6 +86,7 @@ struct Target {
     return y;
   }
   RAPT_DEVICE static float log2(float x) { return __log2f(x); }
+  RAPT_DEVICE static float product(float x, float y) { return __fmul_rn(x, y); }
   RAPT_DEVICE static float reciprocal(float x) {
     float y;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

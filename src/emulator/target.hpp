@@ -72,6 +72,10 @@ struct Target {
   static int unknown(int x) { return x; }
   static void wait_for_previous() {}
   static float log2(float x) { return std::log2(x); }
+  static float product(float x, float y) {
+    const volatile float rounded = x * y;
+    return rounded;
+  }
 
   template <class Element>
   static float to_float(Element x) {

@@ -119,7 +119,7 @@ struct FewKeysOut {
                    : has_scoring(call)
                        ? scored_exponent<Target, Element>(call, t.sequence.index, t.head, query,
                                                           position, key, of_keys[j])
-                       : of_keys[j] * (call.scale * log2_e);
+                       : Target::product(of_keys[j], call.scale * log2_e);
       state.reference = of_keys[j] > state.reference ? of_keys[j] : state.reference;
     }
     state.reference = largest_over<Target, thread_columns>(state.reference);

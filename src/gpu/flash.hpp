@@ -177,30 +177,44 @@ struct Flash {
     }
   }
 
-  // Scores become weights; what was summed so far is brought to the new reference.
+  // Scores become weights; what was summed so far is brought to the new reference. Lanes that share
+  // a row share all their rows, and so what happens to huge ones.
   RAPT_DEVICE static void weigh(float scale, float (&scores)[rows_each][keys_each],
                                 float (&references)[rows_each], CompensatedSum (&sums)[rows_each],
                                 float (&out)[rows_each][dims_each]) {
+    bool huge = false;
     RAPT_UNROLL
     for (int i = 0; i < rows_each; ++i) {
       float largest = scores[i][0];
       RAPT_UNROLL
       for (int j = 1; j < keys_each; ++j) largest = scores[i][j] > largest ? scores[i][j] : largest;
-      largest = largest_over<Target, thread_columns>(largest) * scale;
+      largest = Target::product(largest_over<Target, thread_columns>(largest), scale);
       const float reference = largest > references[i] ? largest : references[i];
-      const float base = finite_reference(reference);
       const float rescale = rescale_factor<Target>(references[i], reference);
       references[i] = reference;
+      huge = huge || !can_be_fused(finite_reference(reference));
+      sums[i].scale(rescale);
+      RAPT_UNROLL
+      for (int x = 0; x < dims_each; ++x) out[i][x] *= rescale;
+    }
+    if (huge) {
+      RAPT_UNROLL
+      for (int i = 0; i < rows_each; ++i) {
+        RAPT_UNROLL
+        for (int j = 0; j < keys_each; ++j) scores[i][j] = Target::product(scores[i][j], scale);
+      }
+      scale = 1;
+    }
+    RAPT_UNROLL
+    for (int i = 0; i < rows_each; ++i) {
+      const float base = finite_reference(references[i]);
       float sum = 0;
       RAPT_UNROLL
       for (int j = 0; j < keys_each; ++j) {
         scores[i][j] = Target::exp2(scores[i][j] * scale - base);
         sum += scores[i][j];
       }
-      sums[i].scale(rescale);
       sums[i].add(sum);
-      RAPT_UNROLL
-      for (int x = 0; x < dims_each; ++x) out[i][x] *= rescale;
     }
   }
 

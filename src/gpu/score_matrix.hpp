@@ -121,7 +121,7 @@ struct MatrixSoftmax {
       exponent = has_scoring(call)
                      ? scored_exponent<Target, Element>(call, sequence.index, head, query, position,
                                                         m.first_key + key, dot)
-                     : dot * (call.scale * log2_e);
+                     : Target::product(dot, call.scale * log2_e);
       if (!one_each) scores[key] = exponent;
       largest = exponent > largest ? exponent : largest;
     }

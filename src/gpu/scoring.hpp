@@ -35,7 +35,7 @@ RAPT_DEVICE float scored_exponent(const semantics::Call& call, Index sequence, I
   }
   const float slope = call.alibi ? semantics::slope_of(call, sequence, head) : 0.0f;
   const semantics::Scoring<float> scoring = {call.scale, call.softcap, slope};
-  return semantics::score(scoring, dot, bias, position, key) * log2_e;
+  return Target::product(semantics::score(scoring, dot, bias, position, key), log2_e);
 }
 
 // One row of softmax so far: weights are relative to `reference`; −∞ and 0 while nothing was seen.
@@ -59,6 +59,13 @@ RAPT_DEVICE RowState first_state(const semantics::Call& call, Index head) {
 RAPT_DEVICE float finite_reference(float reference) {
   return is_infinite(reference) ? 0.0f : reference;
 }
+
+// Where dot products become weights as 2^(dot · scale − base), in one multiply-add, base is rounded
+// and dot · scale is not: the largest weight is 2 to the power of what rounding took from its own
+// exponent. That is 2^¼ at most while references are within this bound. Beyond it, where the steps
+// of f32 count, products are rounded before.
+inline constexpr float most_fused = 0x1p23f;
+RAPT_DEVICE bool can_be_fused(float base) { return base <= most_fused && base >= -most_fused; }
 
 // What brings sums from one reference to a later one, which is not smaller: at most 1, so that
 // nothing becomes of 0 · ∞ where a part of a row has no weight and another one +∞.

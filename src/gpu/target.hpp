@@ -34,6 +34,7 @@
 //   by
 //                                      no cache that takes memory for constant, as load() may
 //   float exp2(float), log2(float)     2^−∞ is 0; log2(0) is −∞
+//   float product(float, float)        rounded, and never part of a multiply-add
 //   void wait_for_previous()           until the kernel that this one follows has ended: every
 //                                      thread, before it reads what that one wrote, or returns
 //   int unknown(int)                   the same, though the compiler cannot know: an array that is

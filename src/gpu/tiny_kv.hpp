@@ -92,7 +92,7 @@ struct TinyKv {
           exponent[i] = !config.plain && has_scoring(call)
                             ? scored_exponent<Target, Element>(call, sequence.index, head, query,
                                                                position, key, dot)
-                            : dot * (call.scale * log2_e);
+                            : Target::product(dot, call.scale * log2_e);
         }
         reference = exponent[i] > reference ? exponent[i] : reference;
       }

@@ -138,6 +138,10 @@ struct Target {
 
   RAPT_DEVICE static float exp2(float x) { return __builtin_amdgcn_exp2f(x); }
   RAPT_DEVICE static float log2(float x) { return __builtin_amdgcn_logf(x); }
+  RAPT_DEVICE static float product(float x, float y) {
+#pragma clang fp contract(off)
+    return x * y;
+  }
 
   RAPT_DEVICE static int unknown(int x) {
     asm volatile("" : "+v"(x));

@@ -233,20 +233,36 @@ struct BlockRows {
     }
   }
 
-  // Scores become weights. What was summed so far is to be multiplied by `rescale`.
+  // Scores become weights. What was summed so far is to be multiplied by `rescale`. Lanes that
+  // share a row share all their rows, and so what happens to huge ones.
   RAPT_DEVICE static void weigh(float scale, Scores& scores, Results& results,
                                 float (&rescale)[rows]) {
+    bool huge = false;
     RAPT_UNROLL
     for (int i = 0; i < rows; ++i) {
       float(&row)[Scores::columns] = scores.at[i];
       float largest = row[0];
       RAPT_UNROLL
       for (int j = 1; j < Scores::columns; ++j) largest = fmaxf(largest, row[j]);
-      largest = gpu::largest_over<Target, 4>(largest) * scale;
+      largest = Target::product(gpu::largest_over<Target, 4>(largest), scale);
       const float reference = fmaxf(largest, results.references[i]);
-      const float base = gpu::finite_reference(reference);
       rescale[i] = gpu::rescale_factor<Target>(results.references[i], reference);
       results.references[i] = reference;
+      huge = huge || !gpu::can_be_fused(gpu::finite_reference(reference));
+    }
+    if (huge) {
+      RAPT_UNROLL
+      for (int i = 0; i < rows; ++i) {
+        RAPT_UNROLL
+        for (int j = 0; j < Scores::columns; ++j)
+          scores.at[i][j] = Target::product(scores.at[i][j], scale);
+      }
+      scale = 1;
+    }
+    RAPT_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      float(&row)[Scores::columns] = scores.at[i];
+      const float base = gpu::finite_reference(results.references[i]);
       float sum = 0;
       RAPT_UNROLL
       for (int j = 0; j < Scores::columns; ++j) {

@@ -219,10 +219,12 @@ bool output_can_be_copied(const Problem& p) {
 }
 
 // Whether scores are dot products that only pass through a soft cap, rising with them, and not so
-// wide a one that the last of three terms vanishes: −∞ must stay what it is.
+// wide a one that the last of three terms vanishes (−∞ must stay what it is), or that exponents
+// become huge.
 bool is_only_capped(const Problem& p) {
   const bool other = p.bias.present() || p.mask.present() || p.alibi;
-  return p.softcap > 0 && !other && std::pow(p.scale / p.softcap, 4.0f) * p.scale > 1e-30f;
+  return p.softcap > 0 && p.softcap * gpu::log2_e < gpu::most_fused && !other &&
+         std::pow(p.scale / p.softcap, 4.0f) * p.scale > 1e-30f;
 }
 
 Support supports(const Problem& p, const Device& device) {
@@ -304,6 +306,7 @@ Parameters parameters_for(const Problem& p, const Device& device, const semantic
       .call = call,
       .schedule = schedule,
       .scale = call.scale * gpu::log2_e,
+      .huge_dot = gpu::most_fused / (call.scale * gpu::log2_e),
       .share_of_cap = p.softcap > 0 ? p.scale / p.softcap : 0,
       .only_capped = is_only_capped(p),
       .counter = nullptr,
