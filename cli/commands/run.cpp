@@ -251,7 +251,8 @@ void add_numbers(CLI::App& command, RunOptions& options) {
       .add_option("--offset", options.offset,
                   "Position of query 0 among the keys. Default: aligned at the end")
       ->type_name("N");
-  command.add_option("--scale", options.scale, "Of the scores, finite. Default: 1/√dim")->type_name("X");
+  command.add_option("--scale", options.scale, "Of the scores, finite. Default: 1/√dim")
+      ->type_name("X");
   command.add_option("--softcap", options.softcap, "Scores become X·tanh(score/X); 0 is none")
       ->type_name("X");
   command.add_option("--layout", options.layout, "Axes of q, k, v and the result. Default: bshd")
