@@ -73,7 +73,7 @@ TEST(Overlap, IsTakenForGrantedWhereTheSearchWouldNotEnd) {
 }
 
 TEST(Overlap, OfAResultWithAnotherTensorIsRefusedByARun) {
-  const Example example("b2 h4/2 q3 kv3 d4 f32 bias:hqk alibi sink lengths lse");
+  const Example example("b2 h4/2 q3 kv3 d8/4 f32 bias:hqk alibi sink lengths lse");
   const Plan plan(example.problem, two_threads());
   const Buffer workspace(two_threads(), plan.workspace_bytes());
   const auto run = [&](auto change) {
@@ -88,13 +88,13 @@ TEST(Overlap, OfAResultWithAnotherTensorIsRefusedByARun) {
     EXPECT_TRUE(throws(invalid, sentence, [&] { run(change); }));
   };
   EXPECT_NO_THROW(run([](Arguments&) {}));
+  // Each moves a smaller tensor into a larger one, so that it meets no third.
   refused("out shares memory with q; it needs memory of its own",
           [](Arguments& a) { a.out.data = a.q.data; });
-  refused("out shares memory with q", [&](Arguments& a) { a.out.data = later(a.q, 4); });
-  refused("out shares memory with q", [&](Arguments& a) { a.q.data = later(a.out, 4); });
-  refused("out shares memory with v", [](Arguments& a) { a.out.data = a.v.data; });
-  refused("out shares memory with bias", [&](Arguments& a) { a.out.data = later(a.bias, 4); });
-  refused("out shares memory with lse", [&](Arguments& a) { a.lse.data = later(a.out, 90); });
+  refused("out shares memory with q", [&](Arguments& a) { a.out.data = later(a.q, 8); });
+  refused("out shares memory with v", [&](Arguments& a) { a.v.data = later(a.out, 4); });
+  refused("out shares memory with bias", [&](Arguments& a) { a.bias.data = later(a.out, 5); });
+  refused("out shares memory with lse", [&](Arguments& a) { a.lse.data = later(a.out, 70); });
   refused("out shares memory with kv_lengths",
           [](Arguments& a) { a.kv_lengths.data = a.out.data; });
   refused("lse shares memory with k", [&](Arguments& a) { a.lse.data = later(a.k, 8); });
