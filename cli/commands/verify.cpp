@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <limits>
 #include <map>
 #include <memory>
 
@@ -17,6 +20,7 @@ namespace {
 struct VerifyOptions {
   std::vector<std::string> problems;
   std::int64_t cases = 100;
+  std::string duration;  // instead of a number of cases
   std::uint64_t seed = 1;
   std::string bits;  // a file
 };
@@ -107,17 +111,57 @@ class Verification {
   std::map<std::string, std::int64_t> features_;
 };
 
+// When a soak ends. From "90s", "10m" or "2h"; an empty text is no deadline.
+class Deadline {
+ public:
+  explicit Deadline(const std::string& text) {
+    if (text.empty()) return;
+    const std::string_view units = "smh";
+    const std::size_t unit = units.find(text.back());
+    std::int64_t count = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size() - 1, count);
+    if (unit == units.npos || error != std::errc() || end != text.data() + text.size() - 1 ||
+        count < 1 || count > 10000) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("--for is '{}'; it takes 1 to 10000 seconds, minutes or hours, as in "
+                              "90s, 10m or 2h",
+                              text));
+    }
+    constexpr std::int64_t seconds_of_unit[] = {1, 60, 3600};
+    seconds_ = count * seconds_of_unit[unit];
+  }
+  explicit operator bool() const { return seconds_ > 0; }
+  bool over() const { return seconds_ > 0 && elapsed() >= seconds_; }
+  std::int64_t seconds() const { return seconds_; }
+  std::int64_t elapsed() const {
+    return std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - start_).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+  std::int64_t seconds_ = 0;  // 0: none
+};
+
 int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
   Verification verification(shared, options.bits);
   if (options.problems.empty()) {
-    Progress progress(options.cases);
-    for (std::int64_t i = 0; i < options.cases; ++i) {
-      const std::uint64_t seed = options.seed + static_cast<std::uint64_t>(i);
+    const Deadline deadline(options.duration);
+    const std::int64_t cases = deadline ? std::numeric_limits<std::int64_t>::max() : options.cases;
+    Progress progress(deadline ? deadline.seconds() : options.cases);
+    std::int64_t drawn = 0;
+    for (; drawn < cases && !deadline.over(); ++drawn) {
+      const std::uint64_t seed = options.seed + static_cast<std::uint64_t>(drawn);
       const Problem problem = verify::random_problem(seed, verification.backend());
-      progress.show(i, problem.to_string());
+      if (deadline)
+        progress.show(deadline.elapsed(),
+                      fmt::format("s, {} problems: {}", drawn, problem.to_string()));
+      else
+        progress.show(drawn, problem.to_string());
       verification.run(problem, seed, progress);
     }
     progress.hide();
+    if (deadline) fmt::print("{} problems, seeds from {}\n", drawn, options.seed);
     verification.commit();
     return verification.report(true) ? success : failed_check;
   }
@@ -145,6 +189,11 @@ void add_verify(CLI::App& app, Session& session) {
   command.add_option("--cases", options->cases, "how many random problems to draw")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command
+      .add_option("--for", options->duration,
+                  "draw problems for so long instead, as in 90s, 10m or 2h; give a --seed not "
+                  "used before")
+      ->type_name("TIME");
   command.add_option("--seed", options->seed, "seed of the first case; each next one adds 1")
       ->capture_default_str();
   command

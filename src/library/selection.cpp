@@ -23,11 +23,33 @@ void check(const Device& device) {
   }
 }
 
+// Whose bits must not depend on the batch is chosen for by what a row of it has of its own: head
+// dims, types, features; its lengths too, unless those are bounds, which other sequences set. The
+// batch is taken for one that fills the device.
+Problem as_in_any_batch(const Problem& problem) {
+  constexpr std::int64_t batch = 64, queries = 256, keys = 4096;
+  Problem p = problem;
+  p.batch = batch;
+  if (p.bounded()) {
+    p.q_len = queries;
+    p.kv_len = keys;
+  }
+  p.total_q = p.batch * p.q_len;
+  p.total_kv = p.batch * p.kv_len;
+  return p;
+}
+
 // What is asked of kernels.
 struct Question {
   const Problem& problem;
   const Device& device;
   std::optional<std::size_t> workspace_limit;
+
+  // What a run would take, by which kernels are compared.
+  Estimate estimate(const Kernel& kernel, const Config& config) const {
+    const auto of = [&](const Problem& p) { return kernel.estimate({p, device, config, nullptr}); };
+    return problem.batch_invariant ? of(as_in_any_batch(problem)) : of(problem);
+  }
 };
 
 std::size_t workspace_of(const Kernel& kernel, const Question& question, const Config& config) {
@@ -126,12 +148,12 @@ Choice least_estimate(const Question& question) {
   Choice best;
   double least = 0;
   for (const Kernel* kernel : registered_kernels()) {
-    if (!may_be_chosen(*kernel, question)) continue;
-    Candidate candidate = judge(*kernel, question);
-    if (candidate.refusal.empty() && (!best.kernel || candidate.seconds < least)) {
-      best = {kernel, std::move(candidate.configs)};
-      least = candidate.seconds;
-    }
+    if (!may_be_chosen(*kernel, question) || !support_of(*kernel, question)) continue;
+    std::vector<Config> configs = configs_of(*kernel, question);
+    const double seconds = question.estimate(*kernel, configs.front()).seconds;
+    if (best.kernel && seconds >= least) continue;
+    best = {kernel, std::move(configs)};
+    least = seconds;
   }
   return best;
 }
@@ -164,6 +186,8 @@ std::string staleness(const TunedWinner& winner, const Problem& problem, const D
 
 // What the tuning file says, less what this build cannot obey and what the workspace limit forbids.
 Tuning obeyable_tuning(const Question& question) {
+  // It has winners for some batches, and bits would depend on which.
+  if (question.problem.batch_invariant) return {};
   Tuning tuning = tuning_for(question.problem, question.device);
   if (!tuning.winner) return tuning;
   const std::string why = staleness(*tuning.winner, question.problem, question.device);
@@ -219,9 +243,10 @@ Selection select(const Problem& problem, const Device& device, const PlanOptions
   const std::string from_environment = named.empty() ? environment_text("RAPT_KERNEL") : "";
   const std::string_view wanted = named.empty() ? std::string_view(from_environment) : named;
   Tuning tuning = obeyable_tuning(question);
-  std::string reason = wanted.empty()  ? "least estimate"
-                       : named.empty() ? "named by RAPT_KERNEL"
-                                       : "named by the caller";
+  std::string reason =
+      wanted.empty()  ? problem.batch_invariant ? "least estimate for any batch" : "least estimate"
+      : named.empty() ? "named by RAPT_KERNEL"
+                      : "named by the caller";
   const Choice choice = wanted.empty() ? choose(question, tuning) : take(wanted, reason, question);
   const Config* values = &options.config;
   if (tuning.winner && tuning.winner->kernel == choice.kernel->name) {

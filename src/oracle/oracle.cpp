@@ -38,8 +38,8 @@ Real dot_product(const Element* q, const Element* k, Index count) {
 template <class Real>
 void scores_of_row(const semantics::Call& call, DType dtype, const Row& row,
                    std::span<Real> scores) {
-  const auto& [sequence, head, query] = row;
-  const Index kv_head = semantics::kv_head_of(call, head);
+  const semantics::Sequence& sequence = row.sequence;
+  const Index head = row.head, query = row.query, kv_head = semantics::kv_head_of(call, head);
   const Index position = query + sequence.offset;
   const Index q_row =
       semantics::row_offset(call.q_stride, semantics::query_place(call, sequence, query), head);
@@ -69,7 +69,8 @@ template void scores_of_row<float>(const semantics::Call&, DType, const Row&, st
 double oracle_row(const semantics::Call& call, DType dtype, const Row& row, std::span<double> out,
                   std::span<double> scores) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  const auto& [sequence, head, query] = row;
+  const semantics::Sequence& sequence = row.sequence;
+  const Index head = row.head;
   scores = scores.first(static_cast<std::size_t>(sequence.kv_len));
   scores_of_row<double>(call, dtype, row, scores);
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include "src/core/call.hpp"
+#include "src/core/tensors.hpp"
 #include "src/library/registry.hpp"
 #include "src/verify/generator.hpp"
 
@@ -15,6 +16,7 @@ using semantics::Index;
 namespace {
 
 constexpr std::int64_t most_rows = 4000;
+constexpr std::int64_t most_alone = 8;  // sequences of a batch that are run alone
 
 class Failure : public std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -60,32 +62,68 @@ std::uint64_t hash_of(const std::vector<std::byte>& out, const std::vector<std::
 
 }  // namespace
 
-// Guards and padding between rows belong to nobody; so do packed rows outside every sequence.
-std::string misplaced_write(const Data& data, const std::vector<std::byte>& out,
-                            const std::vector<std::byte>& lse) {
-  const semantics::Call call = make_call(data.problem(), data.on_host());
-  const auto element = static_cast<std::size_t>(size_in_bytes(data.problem().out_dtype));
-  Places out_rows, lse_places;
-  for (Index b = 0; b < call.batch; ++b) {
-    const semantics::Sequence sequence = semantics::sequence(call, b);
-    for (Index i = 0; i < sequence.q_len; ++i) {
-      const semantics::Place place = semantics::query_place(call, sequence, i);
-      for (Index head = 0; head < call.heads; ++head) {
-        const auto row =
-            static_cast<std::size_t>(semantics::row_offset(call.out_stride, place, head));
-        out_rows.emplace_back(data.out().front() + row * element,
-                              static_cast<std::size_t>(call.v_dim) * element);
-        if (!data.lse()) continue;
-        const auto at = static_cast<std::size_t>(semantics::lse_offset(call, place, head));
-        lse_places.emplace_back(data.lse()->front() + at * sizeof(float), sizeof(float));
+namespace {
+
+// Where the results of one sequence lie, or of all from the first to before the last.
+struct ResultPlaces {
+  Places out, lse;
+
+  ResultPlaces(const Data& data, Index first, Index last) {
+    const semantics::Call call = make_call(data.problem(), data.on_host());
+    const auto element = static_cast<std::size_t>(size_in_bytes(data.problem().out_dtype));
+    for (Index b = first; b < last; ++b) {
+      const semantics::Sequence sequence = semantics::sequence(call, b);
+      for (Index i = 0; i < sequence.q_len; ++i) {
+        const semantics::Place place = semantics::query_place(call, sequence, i);
+        for (Index head = 0; head < call.heads; ++head) {
+          const auto row =
+              static_cast<std::size_t>(semantics::row_offset(call.out_stride, place, head));
+          out.emplace_back(data.out().front() + row * element,
+                           static_cast<std::size_t>(call.v_dim) * element);
+          if (!data.lse()) continue;
+          const auto at = static_cast<std::size_t>(semantics::lse_offset(call, place, head));
+          lse.emplace_back(data.lse()->front() + at * sizeof(float), sizeof(float));
+        }
       }
     }
   }
-  if (written_outside(out, out_rows)) return "it wrote outside the rows of out";
-  if (left_unwritten(out, out_rows, element)) return "it left an element of out unwritten";
-  if (written_outside(lse, lse_places)) return "it wrote outside lse";
-  if (left_unwritten(lse, lse_places, sizeof(float))) return "it left an element of lse unwritten";
+};
+
+// Guards and padding between rows belong to nobody; so do packed rows outside every sequence.
+std::string misplaced(const Data& data, const ResultPlaces& places,
+                      const std::vector<std::byte>& out, const std::vector<std::byte>& lse) {
+  const auto element = static_cast<std::size_t>(size_in_bytes(data.problem().out_dtype));
+  if (written_outside(out, places.out)) return "it wrote outside the rows of out";
+  if (left_unwritten(out, places.out, element)) return "it left an element of out unwritten";
+  if (written_outside(lse, places.lse)) return "it wrote outside lse";
+  if (left_unwritten(lse, places.lse, sizeof(float))) return "it left an element of lse unwritten";
   return "";
+}
+
+bool same_bytes(const std::vector<std::byte>& one, const std::vector<std::byte>& other,
+                const Places& places) {
+  return std::ranges::all_of(places, [&](const auto& place) {
+    return std::memcmp(one.data() + place.first, other.data() + place.first, place.second) == 0;
+  });
+}
+
+// Whether kernels see the memory of one sequence as they see that of all: what they take depends
+// on alignment, and on tensors that are broadcast over the batch.
+bool same_layout(const Problem& whole, const Problem& alone) {
+  if (whole.alignment != alone.alignment) return false;
+  for (const TensorRule& rule : tensor_rules()) {
+    if (!rule.in_layout()) continue;
+    const bool shared = (whole.*rule.strides)[0] == 0;
+    if (shared && shape_of(whole, rule)[0] > 1) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string misplaced_write(const Data& data, const std::vector<std::byte>& out,
+                            const std::vector<std::byte>& lse) {
+  return misplaced(data, ResultPlaces(data, 0, data.problem().batch), out, lse);
 }
 
 Case::Batch::Batch(const Problem& problem, const Device& device, std::uint64_t seed)
@@ -129,25 +167,46 @@ Case::Result Case::run_checked(const Plan& plan, Batch& batch, Outcome& outcome)
   return result;
 }
 
-// Runs each sequence as a batch of one into the same memory and compares it all with the whole
-// batch's result.
+// Runs each sequence as a batch of one, with bounds of its own, into the same memory and compares
+// it with the whole batch's result. Without a kernel in the options, by rapt's own choice.
 std::string Case::differs_alone(const PlanOptions& options, const Result& whole) {
-  for (std::int64_t b = 0; b < problem_.batch; ++b) {
-    const Arguments alone = one_sequence(problem_, whole_.data.on_device(), b);
-    const Plan plan(Problem::of(alone, options_of(problem_)), device_, options);
-    const Result result = run_once(plan, whole_.data, alone);
-    const auto differs = [](const std::vector<std::byte>& one, const std::vector<std::byte>& all) {
-      // What this sequence did not write is still poison.
-      for (std::size_t i = 0; i < one.size(); ++i) {
-        if (one[i] != std::byte{0xff} && one[i] != all[i]) return true;
-      }
-      return false;
-    };
-    if (differs(result.out, whole.out) || differs(result.lse, whole.lse)) {
-      return fmt::format("sequence {} alone gives other bits than in its batch", b);
-    }
+  const semantics::Call call = make_call(problem_, whole_.data.on_host());
+  const std::int64_t sequences = std::min(problem_.batch, most_alone);
+  for (std::int64_t b = 0; b < sequences; ++b) {
+    const Arguments arguments = one_sequence(problem_, whole_.data.on_device(), b);
+    const semantics::Sequence sequence = semantics::sequence(call, b);
+    Options alone = options_of(problem_);
+    const bool any_bounds = !problem_.bias.present() && !problem_.mask.present();  // of their axes
+    if (any_bounds && problem_.varlen) alone.max_q_len = std::max<Index>(sequence.q_len, 1);
+    if (any_bounds && problem_.paged() && problem_.lengths)
+      alone.max_kv_len = std::max<Index>(sequence.kv_len, 1);
+    const Problem problem = Problem::of(arguments, alone);
+    if (options.kernel.empty() && !same_layout(problem_, problem)) continue;
+    const Plan plan(problem, device_, options);
+    const Result result = run_once(plan, whole_.data, arguments);
+    const ResultPlaces places(whole_.data, b, b + 1);
+    const std::string how =
+        fmt::format("sequence {} alone, by {} {}: ", b, plan.kernel(), plan.config().to_string());
+    const std::string fault = misplaced(whole_.data, places, result.out, result.lse);
+    if (!fault.empty()) return how + fault;
+    if (!same_bytes(result.out, whole.out, places.out) ||
+        !same_bytes(result.lse, whole.lse, places.lse))
+      return how + "gives other bits than in its batch";
   }
   return "";
+}
+
+// Starts, lengths and pages that are wrong give wrong results, but no wrong access.
+std::string Case::harmed_by_wrong_indices(const Plan& plan) {
+  Data& data = whole_.data;
+  data.spoil_indices(seed_);
+  run_once(plan, data, data.on_device());
+  const std::string input = data.changed_input();
+  const bool whole =
+      data.out().guards_unchanged() && (!data.lse() || data.lse()->guards_unchanged());
+  data.refill(seed_, Fill::hostile);
+  if (!input.empty()) return fmt::format("with wrong index data it changed its input {}", input);
+  return whole ? "" : "with wrong index data it wrote outside out or lse";
 }
 
 Outcome Case::run(std::string_view kernel, const Config* config) {
@@ -183,7 +242,14 @@ Outcome Case::run_config(std::string_view kernel, const Config& config) {
     const Result again =
         run_once(Plan(problem_, other, options), whole_.data, whole_.data.on_device());
     require(again == result ? "" : "a second run gives other bits");
-    if (problem_.batch_invariant) require(differs_alone(options, result));
+    if (problem_.batch_invariant) {
+      require(differs_alone(options, result));
+      const Plan chosen(problem_, device_);
+      if (chosen.kernel() == kernel && chosen.config() == config)
+        require(differs_alone({}, result));
+    }
+    if (device_.backend != Backend::cpu && (problem_.bounded() || problem_.paged()))
+      require(harmed_by_wrong_indices(plan));
     if (less_) {
       Outcome of_less;
       try {

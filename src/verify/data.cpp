@@ -1,6 +1,7 @@
 #include "src/verify/data.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "src/core/layout.hpp"
 #include "src/core/tensors.hpp"
@@ -98,6 +99,20 @@ Arguments Data::on_device() const { return arguments(false); }
 void Data::refill(std::uint64_t seed, Fill fill) {
   for (auto& [name, owned] : tensors_) owned.memory.clear_image();
   Filler(*this, seed, fill).fill();
+}
+
+void Data::spoil_indices(std::uint64_t seed) {
+  Random random(seed ^ 0x73706f69u);
+  for (auto& [name, owned] : tensors_) {
+    if (owned.tensor.dtype != DType::i32) continue;
+    auto* index = reinterpret_cast<std::int32_t*>(owned.memory.image());
+    for (std::size_t i = 0; i < owned.memory.size() / sizeof(std::int32_t); ++i) {
+      constexpr std::int32_t most = std::numeric_limits<std::int32_t>::max();
+      if (random.chance(0.5)) continue;
+      index[i] = random.one_of<std::int32_t>({-1, -most - 1, most, -1000000, 1000000,
+                                              static_cast<std::int32_t>(random.below(1 << 16))});
+    }
+  }
 }
 
 void Data::upload() {

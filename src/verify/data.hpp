@@ -32,6 +32,8 @@ class Data {
 
   // Other lengths, pages and numbers in the same memory, as another seed makes them.
   void refill(std::uint64_t seed, Fill fill);
+  // Wild numbers for starts, lengths and pages; refill() mends them.
+  void spoil_indices(std::uint64_t seed);
   void upload();          // everything as it was made: inputs filled, outputs poisoned
   void upload_outputs();  // poisoned again
   // Names the first input that a kernel wrote to, or nothing.

@@ -126,7 +126,7 @@ struct Whole {
   double along = 0;  // error times out
   double firm = 0, variance = 0, rounding = 0, elements = 0;
   double vanishing = 0;  // what a step near 0 in every element would do to `along`
-  std::array<double, 3> alike = {};
+  double alike = 0;      // with the largest weight a power of two
 
   void add(const Reference::Expected& expected, double row_error_squared, double row_along) {
     const RowBounds& bounds = expected.bounds;
@@ -139,7 +139,7 @@ struct Whole {
     variance += bounds.variance;
     rounding += bounds.rounding;
     elements += double(bounds.out.size());
-    for (std::size_t i = 0; i < alike.size(); ++i) alike[i] += bounds.alike[i];
+    alike += bounds.alike[0];
   }
   double relative(double squared) const {
     return norm_squared > 0 ? std::sqrt(squared / norm_squared) : 0;
@@ -173,10 +173,8 @@ void check_whole(const Problem& p, const Whole& whole, Checks& checks) {
   if (whole.norm_squared == 0) return;
   const double unit = p.dtype == DType::f32 && p.tf32 ? 0x1p-11 : unit_roundoff(p.dtype);
   if (whole.elements >= many_elements) {
-    double alike = 0;
-    for (const double each : whole.alike) alike = std::max(alike, std::abs(each));
-    const double likely =
-        std::max(4 * std::sqrt(whole.variance), 2 * alike) + std::abs(whole.rounding);
+    const double likely = std::max(4 * std::sqrt(whole.variance), 2 * std::abs(whole.alike)) +
+                          std::abs(whole.rounding);
     const double allowed = std::max(unit / 16, 16 * unit_roundoff(DType::f32)) +
                            (whole.firm + whole.vanishing + likely) / whole.norm_squared;
     const double projection = std::abs(whole.along) / whole.norm_squared;
@@ -238,7 +236,8 @@ Comparison Reference::compare(const std::vector<std::byte>& out,
   Unbounded unbounded(p, call_);
   Whole whole;
   for (const Expected& expected : rows_) {
-    const auto& [sequence, head, query] = expected.row;
+    const semantics::Sequence& sequence = expected.row.sequence;
+    const Index head = expected.row.head, query = expected.row.query;
     const RowBounds& bounds = expected.bounds;
     const semantics::Place place = semantics::query_place(call_, sequence, query);
     const Index at = semantics::row_offset(call_.out_stride, place, head);

@@ -17,7 +17,8 @@ constexpr double f32_unit = 0x1p-24, tf32_unit = 0x1p-11;
 
 // In units of f32's roundoff. A score is a dot product, scaled, capped, with a bias and a slope
 // added, less a reference; weights are functions of it; sums add them up.
-constexpr double dot_roundings = 4, cap_roundings = 8, add_roundings = 2, sum_roundings = 16;
+constexpr double dot_roundings = 4, cap_roundings = 8, add_roundings = 2, sum_roundings = 16,
+                 equal_roundings = 48;
 // Standard deviations that the sum of independent roundings may be off by: of an element, of which
 // there are many, and of all together.
 constexpr double element_deviations = 7, whole_deviations = 4;
@@ -134,6 +135,9 @@ class Sums {
       low_[d] = std::min(low_[d], v[d]);
       high_[d] = std::max(high_[d], v[d]);
     }
+    ++keys_;
+    sum_of_weights_ += weight;
+    squares_of_weights_ += weight * weight;
     largest_spread_ = std::max(largest_spread_, spread * std::sqrt(apart));
     lse_firm_ += shifted + summed;
     lse_variance_ += spread * spread;
@@ -160,6 +164,12 @@ class Sums {
     // Along out, all dims of a weight's rounding go together.
     const double together = norm > 0 ? whole_deviations * std::sqrt(row.variance) / norm : 0;
 
+    // Terms that are all equal round alike as they are added up; those that differ do not.
+    const double equal_terms = std::min(equal_roundings, keys_ / 4) * f32_unit;
+    const auto equality = [&](double sum, double squares) {
+      return squares > 0 ? sum * sum / (keys_ * squares) : 0;
+    };
+
     double firm = 0, weights_at_most = 0, weights = 0, scores = 0, results = 0;  // squared
     row.allowed.resize(dims);
     for (std::size_t d = 0; d < dims; ++d) {
@@ -173,10 +183,13 @@ class Sums {
                                                         roundings.factors * std::sqrt(weights_[d]));
       const double of_scores = element_deviations * std::sqrt(scores_[d]);
       const double of_result = roundings.result * out;
+      const double of_equal_terms = equal_terms * equality(out, weights_[d]) * weighed_[d];
+      const double surely = firm_[d] + of_equal_terms;
       row.allowed[d] =
-          std::min(firm_[d] + of_weights + of_factors + of_scores, high_[d] - low_[d]) + of_result;
+          std::min(surely + of_weights + of_factors + of_scores, high_[d] - low_[d]) + of_result;
 
-      firm += firm_[d] * firm_[d];
+      firm += surely * surely;
+      row.firm += of_equal_terms * out;
       weights_at_most += at_most * at_most;
       weights += weights_[d];
       scores += scores_[d];
@@ -201,7 +214,8 @@ class Sums {
     row.row =
         std::sqrt(firm) + std::hypot(of_weights, of_factors, std::hypot(of_scores, of_result));
     row.size = std::max(norm, std::sqrt(weights));
-    row.lse_allowed = lse_firm_ + element_deviations * std::sqrt(lse_variance_) +
+    row.lse_allowed = lse_firm_ + equal_terms * equality(sum_of_weights_, squares_of_weights_) +
+                      element_deviations * std::sqrt(lse_variance_) +
                       add_roundings * f32_unit * std::max(1.0, std::abs(row.lse));
   }
 
@@ -212,6 +226,7 @@ class Sums {
   std::array<double, 3> places_;  // of the largest weight, for RowBounds::alike
   double largest_spread_ = 0;     // that one key's score may give the row
   double lse_firm_ = 0, lse_variance_ = 0;
+  double keys_ = 0, sum_of_weights_ = 0, squares_of_weights_ = 0;
 };
 
 }  // namespace
@@ -227,7 +242,8 @@ double unit_roundoff(DType dtype) {
 double smallest_step(DType dtype) { return dtype == DType::f16 ? 0x1p-24 : 1e-30; }
 
 RowBounds bounds_of(const Problem& p, const semantics::Call& call, const Row& row) {
-  const auto& [sequence, head, query] = row;
+  const semantics::Sequence& sequence = row.sequence;
+  const Index head = row.head, query = row.query;
   const Roundings roundings(p);
   const auto dims = static_cast<std::size_t>(p.v_dim);
   RowBounds result;

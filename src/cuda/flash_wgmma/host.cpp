@@ -52,6 +52,7 @@ bool is_uneven(const Problem& p) {
 template <class Function>
 auto with_tiles(const Problem& p, Function function) {
   const Index dim = std::max(p.qk_dim, p.v_dim);
+  const bool any_length = p.batch_invariant && p.bounded();  // q_len is other sequences', too
   if (gpu::has_scoring(p)) {
     if (dim <= 64) return function.template operator()<with_scoring(tiles_64_short)>();
     if (dim <= 96) return function.template operator()<with_scoring(tiles_96)>();
@@ -62,11 +63,11 @@ auto with_tiles(const Problem& p, Function function) {
     return function.template operator()<with_scoring(tiles_256)>();
   }
   if (dim <= 32) return function.template operator()<tiles_32>();
-  if (dim <= 64 && is_uneven(p) && p.q_len <= 1024)
+  if (dim <= 64 && is_uneven(p) && p.q_len <= 1024 && !any_length)
     return function.template operator()<tiles_64_short>();
   if (dim <= 64) return function.template operator()<tiles_64>();
   if (dim <= 96) return function.template operator()<tiles_96>();
-  if (dim <= 128 && p.q_len * (p.heads / p.kv_heads) <= rows_of_warpgroup)
+  if (dim <= 128 && p.q_len * (p.heads / p.kv_heads) <= rows_of_warpgroup && !any_length)
     return function.template operator()<tiles_128_few>();
   if (dim <= 128) return function.template operator()<tiles_128>();
   if (p.qk_dim <= 192 && p.v_dim <= 128) return function.template operator()<tiles_192_128>();
