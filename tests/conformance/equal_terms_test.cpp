@@ -49,7 +49,7 @@ TEST(EqualTerms, AlongTheHeadDimGiveScoresToAFewRoundoffs) {
 }
 
 TEST(EqualTerms, OverTheKeysGiveSumsToAFewRoundoffs) {
-  for (const int keys : {500, 5000, 4000000}) {
+  for (const int keys : {500, 5000, 600000}) {
     const Example example("q1 kv" + std::to_string(keys) + " d8 k@0,0,0 v@0,0,0 lse");
     for (const std::string_view kernel : kernels_for(example.problem)) {
       const float value = between_two_and_four();
