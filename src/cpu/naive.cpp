@@ -48,10 +48,10 @@ RAPT_VECTOR_CLONES void dots_with_key(const float* q, const float* k, Index rows
       for (; d + lanes <= end; d += lanes) {
         for (Index lane = 0; lane < lanes; ++lane) partial[lane] += q[d + lane] * k[d + lane];
       }
-      for (Index half = lanes / 2; half > 0; half /= 2) {
-        for (Index lane = 0; lane < half; ++lane) partial[lane] += partial[lane + half];
-      }
-      sum += partial[0];
+      float quarter[4];
+      for (Index i = 0; i < 4; ++i)
+        quarter[i] = (partial[i] + partial[i + 4]) + (partial[i + 8] + partial[i + 12]);
+      sum += (quarter[0] + quarter[1]) + (quarter[2] + quarter[3]);
     }
     for (; d < dim; ++d) sum += double{q[d]} * k[d];
     dots[r] = static_cast<float>(sum);
