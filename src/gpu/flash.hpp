@@ -51,6 +51,8 @@ struct Flash {
   static constexpr int weights_at = keys_at + tile_bytes<config.keys, config.dim>;
   static constexpr int shared_bytes = weights_at + tile_bytes<config.rows, config.keys>;
   using Place = ThreadPlace<Target, row_groups>;
+  // Else those of scores wait where weights will be.
+  static constexpr bool parts_in_registers = rows_each * keys_each <= 16;
 
   RAPT_DEVICE static void run(const Parameters& p) {
     // The last queries first: under a causal mask they take longest.
@@ -115,8 +117,17 @@ struct Flash {
           keys, call.qk_dim, whole_qk, [&](int row) { return row_of(key_rows, row); });
       Target::block_barrier();
       float scores[rows_each][keys_each] = {};
-      multiply_by_rows<Place, rows_each, keys_each, config.dim>(queries, dim_stride, keys,
-                                                                dim_stride, scores);
+      if constexpr (parts_in_registers) {
+        multiply_by_rows<Place, rows_each, keys_each, config.dim>(queries, dim_stride, keys,
+                                                                  dim_stride, scores);
+      } else {
+        static_assert(config.dim == 2 * products_of_sum);
+        add_products<Place>(queries, dim_stride, keys, dim_stride, 0, scores);
+        put(weights, scores);
+        clear(scores);
+        add_products<Place>(queries, dim_stride, keys, dim_stride, products_of_sum, scores);
+        add(weights, scores);
+      }
       Target::block_barrier();  // the keys are used
       load_tile<Target, Element, config.keys, config.dim, threads>(
           keys, call.v_dim, whole_v, [&](int row) { return row_of(value_rows, row); });
@@ -151,6 +162,22 @@ struct Flash {
     for (int i = 0; i < rows_each; ++i) {
       RAPT_UNROLL
       for (int j = 0; j < keys_each; ++j) weights.store(weight_at(i, j), scores[i][j]);
+    }
+  }
+
+  template <class Tile>
+  RAPT_DEVICE static void add(Tile weights, float (&scores)[rows_each][keys_each]) {
+    RAPT_UNROLL
+    for (int i = 0; i < rows_each; ++i) {
+      RAPT_UNROLL
+      for (int j = 0; j < keys_each; ++j) scores[i][j] += weights.load(weight_at(i, j));
+    }
+  }
+  RAPT_DEVICE static void clear(float (&scores)[rows_each][keys_each]) {
+    RAPT_UNROLL
+    for (int i = 0; i < rows_each; ++i) {
+      RAPT_UNROLL
+      for (int j = 0; j < keys_each; ++j) scores[i][j] = 0;
     }
   }
 

@@ -15,7 +15,7 @@ struct NaiveScores {
   using Parameters = ScoreMatrix;
   static constexpr int threads = 256, blocks = 4, shared_bytes = 0;
   static constexpr int keys = 32, queries = threads / keys;
-  static constexpr int dims = 64;  // that are summed one after another
+  static constexpr int dims = 16;  // that are summed one after another
 
   RAPT_DEVICE static void run(const Parameters& m) {
     const semantics::Call& call = m.call;

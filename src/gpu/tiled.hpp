@@ -35,7 +35,7 @@ struct TiledParameters {
 
 inline constexpr int tiled_threads = 128, tiled_row_groups = tiled_threads / thread_columns;
 inline constexpr int out_tile_dims = 64;
-inline constexpr int span_of_dims = 256;  // that a score may be summed over one after another
+inline constexpr int span_of_dims = 256;  // after which sums of scores are set aside
 
 // Queries of one head, and the keys they see.
 struct QueryTile {

@@ -101,11 +101,15 @@ struct ThreadPlace {
   RAPT_DEVICE static int column() { return Target::thread() % columns; }
 };
 
-// sums[i][j] += a row row(i) · b row (column + 8 j), over `depth` columns of both.
-template <class Place, int m, int n, int depth, class Tile>
-RAPT_DEVICE void multiply_by_rows(Tile a, int a_stride, Tile b, int b_stride, float (&sums)[m][n]) {
+// sums[i][j] += a row row(i) · b row (column + 8 j), over products_of_sum columns of both from
+// `first` on. No more products are summed one after another: roundings of equal ones all go the
+// same way (sums.hpp).
+inline constexpr int products_of_sum = 32;
+template <class Place, int m, int n, class Tile>
+RAPT_DEVICE void add_products(Tile a, int a_stride, Tile b, int b_stride, int first,
+                              float (&sums)[m][n]) {
   RAPT_NO_UNROLL
-  for (int k = 0; k < depth; k += 4) {
+  for (int k = first; k < first + products_of_sum; k += 4) {
     Vector<float, 4> left[m], right[n];
     RAPT_UNROLL
     for (int i = 0; i < m; ++i) left[i] = a.template load_vector<4>(Place::row(i) * a_stride + k);
@@ -119,6 +123,21 @@ RAPT_DEVICE void multiply_by_rows(Tile a, int a_stride, Tile b, int b_stride, fl
         RAPT_UNROLL
         for (int j = 0; j < n; ++j) sums[i][j] += left[i].at[x] * right[j].at[x];
       }
+    }
+  }
+}
+// Over `depth` columns, so many at a time.
+template <class Place, int m, int n, int depth, class Tile>
+RAPT_DEVICE void multiply_by_rows(Tile a, int a_stride, Tile b, int b_stride, float (&sums)[m][n]) {
+  static_assert(depth % products_of_sum == 0);
+  RAPT_NO_UNROLL
+  for (int first = 0; first < depth; first += products_of_sum) {
+    float parts[m][n] = {};
+    add_products<Place>(a, a_stride, b, b_stride, first, parts);
+    RAPT_UNROLL
+    for (int i = 0; i < m; ++i) {
+      RAPT_UNROLL
+      for (int j = 0; j < n; ++j) sums[i][j] += parts[i][j];
     }
   }
 }
