@@ -147,7 +147,7 @@ struct Flash {
                                                                     dim_stride, out);
       if ((tile + config.keys) % span_of_sums<Element> == 0) earlier.set_aside(references, out);
     }
-    earlier.join(references, out);
+    earlier.join_out(references, out);
     finish(call, sequence, head, first, p.aligned, references, sums, out);
   }
 

@@ -246,7 +246,7 @@ struct SplitKvPartial {
 
     float of_rows[rows];
     references(of_rows);
-    earlier.join(of_rows, out);
+    earlier.join_out(of_rows, out);
     const float sum_of_row = Pairs::sum_of_row(sum.total());
     if (lane < rows) Merge::put_state(slice, lane, {reference, sum_of_row});
     RAPT_UNROLL

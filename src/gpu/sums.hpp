@@ -27,7 +27,9 @@ struct CompensatedSum {
     sum = next;
   }
   // What rounding took from an infinite sum is NaN.
-  RAPT_DEVICE float total() const { return is_infinite(sum) ? sum : sum + rest; }
+  RAPT_DEVICE float total() const { return is_infinite(sum) ? sum : total_or_nan(); }
+  // Where NaN will do for one that is not finite.
+  RAPT_DEVICE float total_or_nan() const { return sum + rest; }
 };
 
 // Sums of rows that leave their registers after every span, each row relative to a reference. They
@@ -52,6 +54,12 @@ class SumsSetAside {
     if (!any_) return;
     join(Target::unknown(0), references, sums,
          [](int, int, const CompensatedSum& all) { return all.total(); });
+  }
+  // The same for sums of weighted values, which are many.
+  RAPT_DEVICE void join_out(const float (&references)[rows], float (&sums)[rows][columns]) {
+    if (!any_) return;
+    join(Target::unknown(0), references, sums,
+         [](int, int, const CompensatedSum& all) { return all.total_or_nan(); });
   }
 
  private:

@@ -203,7 +203,7 @@ struct TiledOut {
                                                               values_stride, sums);
       if ((key + strip) % span_of_sums<Element> == 0) earlier.set_aside(no_references, sums);
     }
-    earlier.join(no_references, sums);
+    earlier.join_out(no_references, sums);
     RAPT_UNROLL
     for (int i = 0; i < rows_each; ++i) {
       const Index query = t.first + Place::row(i);

@@ -162,7 +162,7 @@ struct BlockRows {
     }
     RAPT_DEVICE void join(Results& results) {
       sums_.join(results.references, results.sums);
-      out_.join(results.references, results.out.at);
+      out_.join_out(results.references, results.out.at);
     }
 
    private:
