@@ -17,8 +17,8 @@ constexpr double f32_unit = 0x1p-24, tf32_unit = 0x1p-11;
 
 // In units of f32's roundoff. A score is a dot product, scaled, capped, with a bias and a slope
 // added, less a reference; weights are functions of it; sums add them up.
-constexpr double dot_roundings = 4, cap_roundings = 8, add_roundings = 2, sum_roundings = 16,
-                 equal_roundings = 48;
+constexpr double dot_roundings = 6, cap_roundings = 8, add_roundings = 2, sum_roundings = 32,
+                 equal_roundings = 48, lse_roundings = 4;
 // Standard deviations that the sum of independent roundings may be off by: of an element, of which
 // there are many, and of all together.
 constexpr double element_deviations = 7, whole_deviations = 4;
@@ -90,6 +90,7 @@ struct ScoreError {
 ScoreError error_of_score(const semantics::Call& call, const PairSize& size, double score,
                           double bias, double slope_term, double reference) {
   double of_dot = f32_unit * dot_roundings * size.absolute, deviation = size.deviation;
+  double cut_off = deviation > 0 ? tf32_unit * std::abs(size.dot) : 0;
   double others = std::abs(bias) + std::abs(slope_term) + std::abs(score) + std::abs(reference);
   if (call.softcap > 0) {
     // The cap flattens what came before it: by its derivative, the largest within these errors.
@@ -97,10 +98,12 @@ ScoreError error_of_score(const semantics::Call& call, const PairSize& size, dou
     const double nearest = std::max(0.0, std::abs(size.dot) - of_dot - 4 * deviation) / cap;
     const double cosine = std::cosh(std::min(nearest, 300.0));
     of_dot /= cosine * cosine;
+    cut_off /= cosine * cosine;
     deviation /= cosine * cosine;
     others += cap_roundings / add_roundings * std::min(cap, size.absolute);
   }
-  return {of_dot + f32_unit * add_roundings * others, deviation};
+  // Factors that are cut off instead of rounded shrink all products alike.
+  return {of_dot + f32_unit * add_roundings * others + cut_off, deviation};
 }
 
 // What the keys of a row add up to.
@@ -216,7 +219,7 @@ class Sums {
     row.size = std::max(norm, std::sqrt(weights));
     row.lse_allowed = lse_firm_ + equal_terms * equality(sum_of_weights_, squares_of_weights_) +
                       element_deviations * std::sqrt(lse_variance_) +
-                      add_roundings * f32_unit * std::max(1.0, std::abs(row.lse));
+                      lse_roundings * f32_unit * std::max(1.0, std::abs(row.lse));
   }
 
  private:

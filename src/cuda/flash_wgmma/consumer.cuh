@@ -311,17 +311,19 @@ class Consumer {
       weigh(scores, Unscaled{}, 1, rows);
       return moved;
     } else {
+      const bool taken = takes_off();  // of this tile, before a larger one may be met in it
       const auto take_off = [&](int row) {
         taken_off.take_off(scores, p_.scale, row, rows, sums_aside);
       };
       if (!is_whole()) {
         hide(scores, gpu::minus_infinity);
-        if (takes_off()) {
+        if (taken) {
           take_off(0);
           take_off(1);
         }
       }
       return move_and_weigh(scores, scaled(), rows, moved_by, [&](int row) {
+        if (taken) return;
         if (!takes_off()) taken_off.begin();
         begin_to_take_off();
         take_off(row);
