@@ -33,7 +33,7 @@ constexpr int panel_vectors = 2;  // of 16 registers
 constexpr int panel_vectors = 4;  // of 32 registers
 #endif
 
-constexpr bool has_odd_sums = panel_vectors == 4;  // of the dims: twice two vectors for each row
+constexpr bool has_odd_sums = panel_vectors == 4;  // accumulators for odd terms
 
 Index lanes() { return static_cast<Index>(hn::Lanes(Floats())); }
 Index panel_width() { return panel_vectors * lanes(); }
@@ -44,90 +44,21 @@ Index query_stride(Index qk_dim) { return qk_dim % 256 == 0 ? qk_dim + 16 : qk_d
 
 Index score_stride(Index tile_keys) { return tile_keys + 16; }
 
-// Equal terms that are added one after another are all rounded the same way. 128 weighted values
-// end up to 32 roundings off. Scores have to be better, since what counts is their absolute error:
-// 16 products end up to 4.4 roundings off, 32 up to 8.4, and four of their sums, added up, lose
-// hardly more.
-constexpr Index most_keys = 128;
-constexpr Index most_dims = 32;
-constexpr Index part_dims = 4 * most_dims;
+// Equal terms that are added one after another are all rounded the same way: 32 end up to 8.4
+// roundings off, 64 up to 16, and four of their sums, added up, lose hardly more. Of these terms an
+// accumulator adds half where there are two for each sum.
+constexpr Index most_dims = has_odd_sums ? 64 : 32;
+constexpr Index most_keys = 64;
 
 enum class Into { store, add };
 
-// (rows, vectors) of A·B, stored into c or added to it after c was multiplied by rescale[row].
-//   a (rows, depth) with a_stride; b (depth, vectors) with b_stride; c with c_stride
-// SVE's vectors have no size known to the compiler, so there are no arrays of them: the
-// accumulators are variables, and what is done for each of them is a macro.
-#define RAPT_FOR_ROWS(what) what(0) what(1) what(2) what(3) what(4) what(5)
-template <int rows, int vectors, Into into>
-HWY_INLINE void multiply_panel(const float* HWY_RESTRICT a, Index a_stride,
-                               const float* HWY_RESTRICT b, Index b_stride, Index depth,
-                               float* HWY_RESTRICT c, Index c_stride,
-                               const float* HWY_RESTRICT rescale) {
-  const Floats d;
-  const Index width = lanes();
-#define RAPT_DECLARE(row)                                                            \
-  [[maybe_unused]] FloatVector sum##row##0 = hn::Zero(d), sum##row##1 = hn::Zero(d), \
-                               sum##row##2 = hn::Zero(d), sum##row##3 = hn::Zero(d);
-  RAPT_FOR_ROWS(RAPT_DECLARE)
-#undef RAPT_DECLARE
-
-#pragma GCC unroll 2
-  for (Index k = 0; k < depth; ++k, b += b_stride) {
-    const FloatVector b0 = hn::Load(d, b);
-    [[maybe_unused]] FloatVector b1 = b0, b2 = b0, b3 = b0;
-    if constexpr (vectors > 1) b1 = hn::Load(d, b + width);
-    if constexpr (vectors > 2) b2 = hn::Load(d, b + 2 * width), b3 = hn::Load(d, b + 3 * width);
-#define RAPT_STEP(row)                                                             \
-  if constexpr (row < rows) {                                                      \
-    const FloatVector element = hn::Set(d, a[k + row * a_stride]);                 \
-    sum##row##0 = hn::MulAdd(element, b0, sum##row##0);                            \
-    if constexpr (vectors > 1) sum##row##1 = hn::MulAdd(element, b1, sum##row##1); \
-    if constexpr (vectors > 2) sum##row##2 = hn::MulAdd(element, b2, sum##row##2); \
-    if constexpr (vectors > 2) sum##row##3 = hn::MulAdd(element, b3, sum##row##3); \
-  }
-    RAPT_FOR_ROWS(RAPT_STEP)
-#undef RAPT_STEP
-  }
-
-  const auto finish = [&](Index row, Index column, FloatVector sum) HWY_ATTR {
-    float* to = c + row * c_stride + column * width;
-    if constexpr (into == Into::add) {
-      const FloatVector factor = hn::Set(d, rescale ? rescale[row] : 1.0f);
-      sum = hn::MulAdd(factor, hn::Load(d, to), sum);
-    }
-    hn::Store(sum, d, to);
-  };
-#define RAPT_FINISH(row)                                    \
-  if constexpr (row < rows) {                               \
-    finish(row, 0, sum##row##0);                            \
-    if constexpr (vectors > 1) finish(row, 1, sum##row##1); \
-    if constexpr (vectors > 2) finish(row, 2, sum##row##2); \
-    if constexpr (vectors > 2) finish(row, 3, sum##row##3); \
-  }
-  RAPT_FOR_ROWS(RAPT_FINISH)
-#undef RAPT_FINISH
-}
-
-// As multiply_panel, for a number of rows known at run time, group_rows at most.
-template <int vectors, Into into, int rows = group_rows>
-void multiply(Index row_count, const float* a, Index a_stride, const float* b, Index b_stride,
-              Index depth, float* c, Index c_stride, const float* rescale) {
-  if constexpr (rows > 1) {
-    if (row_count < rows)
-      return multiply<vectors, into, rows - 1>(row_count, a, a_stride, b, b_stride, depth, c,
-                                               c_stride, rescale);
-  }
-  multiply_panel<rows, vectors, into>(a, a_stride, b, b_stride, depth, c, c_stride, rescale);
-}
-
-// Scores of a few rows and two vectors of keys.
-struct FewScores {
-  float* to;  // (rows, 2 vectors)
+// Sums of a few rows and `columns` vectors.
+struct Sums {
+  float* first;  // (rows, columns)
   Index stride;
 
   HWY_INLINE float* at(Index row, Index column) const {
-    return to + row * stride + column * lanes();
+    return first + row * stride + column * lanes();
   }
 };
 
@@ -136,110 +67,119 @@ HWY_INLINE FloatVector both_sums(FloatVector even, FloatVector odd) {
   return even;
 }
 
-// (rows, 2 vectors) of A·B. Where there are registers for it, even dims and odd ones have
-// accumulators of their own. Their sums are stored after most_dims, and then added to.
-template <int rows>
+// (rows, columns) of A·B:  a (rows, depth) with a_stride; b (depth, columns) with b_stride. Where
+// there are registers for it, even terms and odd ones have accumulators of their own. Their sums
+// are stored after most_terms, and then added to. SVE's vectors have no size known to the compiler,
+// so there are no arrays of them: the accumulators are variables, and what is done for each of them
+// is a macro.
+#define RAPT_FOR_ROWS(what) what(0) what(1) what(2) what(3) what(4) what(5)
+template <int rows, int columns, Index most_terms>
 HWY_INLINE void multiply_part(const float* HWY_RESTRICT a, Index a_stride,
-                              const float* HWY_RESTRICT b, Index b_stride, Index depth,
-                              FewScores scores) {
+                              const float* HWY_RESTRICT b, Index b_stride, Index depth, Sums sums) {
   const Floats d;
-  const Index width = lanes();
+  const Index width = columns > 1 ? lanes() : 0;  // to the second column, if there is one
   bool is_first = true;
   do {
-    const Index dims = std::min(most_dims, depth);
+    const Index terms = std::min(most_terms, depth);
 #define RAPT_DECLARE(row)                                                              \
   [[maybe_unused]] FloatVector even##row##0 = hn::Zero(d), even##row##1 = hn::Zero(d), \
                                odd##row##0 = hn::Zero(d), odd##row##1 = hn::Zero(d);
     RAPT_FOR_ROWS(RAPT_DECLARE)
 #undef RAPT_DECLARE
-#define RAPT_STEP(row, sums, k)                                    \
-  if constexpr (row < rows) {                                      \
-    const FloatVector element = hn::Set(d, a[k + row * a_stride]); \
-    sums##row##0 = hn::MulAdd(element, sums##_b0, sums##row##0);   \
-    sums##row##1 = hn::MulAdd(element, sums##_b1, sums##row##1);   \
+#define RAPT_STEP(row, sum, k)                                                           \
+  if constexpr (row < rows) {                                                            \
+    const FloatVector element = hn::Set(d, a[k + row * a_stride]);                       \
+    sum##row##0 = hn::MulAdd(element, sum##_b0, sum##row##0);                            \
+    if constexpr (columns > 1) sum##row##1 = hn::MulAdd(element, sum##_b1, sum##row##1); \
   }
 #define RAPT_EVEN_STEP(row) RAPT_STEP(row, even, k)
 #define RAPT_BOTH_STEPS(row) RAPT_STEP(row, even, k) RAPT_STEP(row, odd, k + 1)
     Index k = 0;
     if constexpr (has_odd_sums) {
-      for (; k + 2 <= dims; k += 2, b += 2 * b_stride) {
-        const FloatVector even_b0 = hn::Load(d, b), even_b1 = hn::Load(d, b + width);
-        const FloatVector odd_b0 = hn::Load(d, b + b_stride);
-        const FloatVector odd_b1 = hn::Load(d, b + b_stride + width);
+      for (; k + 2 <= terms; k += 2, b += 2 * b_stride) {
+        const FloatVector even_b0 = hn::Load(d, b), odd_b0 = hn::Load(d, b + b_stride);
+        [[maybe_unused]] const FloatVector even_b1 = hn::Load(d, b + width);
+        [[maybe_unused]] const FloatVector odd_b1 = hn::Load(d, b + b_stride + width);
         RAPT_FOR_ROWS(RAPT_BOTH_STEPS)
       }
     }
 #pragma GCC unroll 2
-    for (; k < dims; ++k, b += b_stride) {
-      const FloatVector even_b0 = hn::Load(d, b), even_b1 = hn::Load(d, b + width);
+    for (; k < terms; ++k, b += b_stride) {
+      const FloatVector even_b0 = hn::Load(d, b);
+      [[maybe_unused]] const FloatVector even_b1 = hn::Load(d, b + width);
       RAPT_FOR_ROWS(RAPT_EVEN_STEP)
     }
 #undef RAPT_BOTH_STEPS
 #undef RAPT_EVEN_STEP
 #undef RAPT_STEP
-#define RAPT_FINISH(row)                                  \
-  if constexpr (row < rows) {                             \
-    finish(row, 0, both_sums(even##row##0, odd##row##0)); \
-    finish(row, 1, both_sums(even##row##1, odd##row##1)); \
+#define RAPT_FINISH(row)                                                             \
+  if constexpr (row < rows) {                                                        \
+    finish(row, 0, both_sums(even##row##0, odd##row##0));                            \
+    if constexpr (columns > 1) finish(row, 1, both_sums(even##row##1, odd##row##1)); \
   }
     if (is_first) {
       const auto finish = [&](Index row, Index column, FloatVector sum)
-                              HWY_ATTR { hn::Store(sum, d, scores.at(row, column)); };
+                              HWY_ATTR { hn::Store(sum, d, sums.at(row, column)); };
       RAPT_FOR_ROWS(RAPT_FINISH)
     } else {
       const auto finish = [&](Index row, Index column, FloatVector sum) HWY_ATTR {
-        float* to = scores.at(row, column);
+        float* to = sums.at(row, column);
         hn::Store(hn::Add(sum, hn::Load(d, to)), d, to);
       };
       RAPT_FOR_ROWS(RAPT_FINISH)
     }
 #undef RAPT_FINISH
     is_first = false;
-    a += dims;
-    depth -= dims;
+    a += terms;
+    depth -= terms;
   } while (depth > 0);
 }
 #undef RAPT_FOR_ROWS
 
-// to += from
-HWY_INLINE void add_scores(Index rows, FewScores from, FewScores to) {
+// to = to · rescale[row] + from; null: to + from
+template <int rows, int columns>
+HWY_INLINE void add_sums(Sums from, Sums to, const float* rescale) {
   const Floats d;
   for (Index row = 0; row < rows; ++row) {
-    for (Index column = 0; column < 2; ++column) {
+    const FloatVector factor = hn::Set(d, rescale ? rescale[row] : 1.0f);
+    for (Index column = 0; column < columns; ++column) {
       float* at = to.at(row, column);
-      hn::Store(hn::Add(hn::Load(d, at), hn::Load(d, from.at(row, column))), d, at);
+      hn::Store(hn::MulAdd(factor, hn::Load(d, at), hn::Load(d, from.at(row, column))), d, at);
     }
   }
 }
 
-// The same over any number of dims, part by part.
-template <Into into, int rows>
+// The same over any number of terms, four sums of most_terms at a time; and added.
+template <int rows, int columns, Index most_terms, Into into>
 HWY_NOINLINE void multiply_parts(const float* a, Index a_stride, const float* b, Index b_stride,
-                                 Index depth, FewScores scores) {
-  constexpr auto room = rows * 2 * hn::MaxLanes(Floats());
-  HWY_ALIGN float sum_memory[room], part_memory[room];
-  const FewScores part = {part_memory, 2 * lanes()};
-  const FewScores sum = into == Into::store ? scores : FewScores{sum_memory, 2 * lanes()};
-  for (Index dim = 0; dim < depth; dim += part_dims) {
-    multiply_part<rows>(a + dim, a_stride, b + dim * b_stride, b_stride,
-                        std::min(part_dims, depth - dim), dim == 0 ? sum : part);
-    if (dim > 0) add_scores(rows, part, sum);
+                                 Index depth, Sums sums, const float* rescale) {
+  constexpr auto room = rows * columns * hn::MaxLanes(Floats());
+  HWY_ALIGN float whole_memory[room], part_memory[room];
+  const Sums part = {part_memory, columns * lanes()};
+  const Sums whole = into == Into::store ? sums : Sums{whole_memory, columns * lanes()};
+  for (Index k = 0; k < depth; k += 4 * most_terms) {
+    multiply_part<rows, columns, most_terms>(a + k, a_stride, b + k * b_stride, b_stride,
+                                             std::min(4 * most_terms, depth - k),
+                                             k == 0 ? whole : part);
+    if (k > 0) add_sums<rows, columns>(part, whole, nullptr);
   }
-  if (into == Into::add) add_scores(rows, sum, scores);
+  if (into == Into::add) add_sums<rows, columns>(whole, sums, rescale);
 }
 
-// Scores of some rows, group_rows at most, and two vectors of keys.
-template <Into into, int rows = group_rows>
-void multiply_few(Index row_count, const float* a, Index a_stride, const float* b, Index b_stride,
-                  Index depth, FewScores scores) {
+// For a number of rows known at run time, group_rows at most. The sums are stored, or added after
+// what is there was multiplied by rescale[row].
+template <int columns, Index most_terms, Into into, int rows = group_rows>
+void multiply(Index row_count, const float* a, Index a_stride, const float* b, Index b_stride,
+              Index depth, Sums sums, const float* rescale) {
   if constexpr (rows > 1) {
     if (row_count < rows)
-      return multiply_few<into, rows - 1>(row_count, a, a_stride, b, b_stride, depth, scores);
+      return multiply<columns, most_terms, into, rows - 1>(row_count, a, a_stride, b, b_stride,
+                                                           depth, sums, rescale);
   }
-  if (into == Into::store && depth <= part_dims)
-    multiply_part<rows>(a, a_stride, b, b_stride, depth, scores);
+  if (into == Into::store && depth <= 4 * most_terms)
+    multiply_part<rows, columns, most_terms>(a, a_stride, b, b_stride, depth, sums);
   else
-    multiply_parts<into, rows>(a, a_stride, b, b_stride, depth, scores);
+    multiply_parts<rows, columns, most_terms, into>(a, a_stride, b, b_stride, depth, sums, rescale);
 }
 
 template <Into into>
@@ -254,8 +194,9 @@ void multiply_scores(const BlockTile& t) {
       if (key >= seen.end || key + width <= seen.begin) continue;
       float* to = static_cast<float*>(t.scratch) + row * to_stride + key;
       for (Index column = 0; column < width; column += 2 * lanes()) {
-        multiply_few<into>(std::min(group_rows, t.rows - row), queries + row * stride, stride,
-                           panel + column, width, t.qk_dim, {to + column, to_stride});
+        multiply<2, most_dims, into>(std::min(group_rows, t.rows - row), queries + row * stride,
+                                     stride, panel + column, width, t.qk_dim,
+                                     {to + column, to_stride}, nullptr);
       }
     }
   }
@@ -272,8 +213,8 @@ void weigh(const BlockTile& t) {
   }
 }
 
-// `vectors` vectors of dims, from `dim` on, of all rows' out.
-template <int vectors, Into into>
+// `columns` vectors of dims, from `dim` on, of all rows' out.
+template <int columns, Into into>
 void multiply_dims(const BlockTile& t, Index dim) {
   const Index width = panel_width(), weight_stride = score_stride(t.tile_keys);
   const float* panel =
@@ -281,25 +222,19 @@ void multiply_dims(const BlockTile& t, Index dim) {
   for (Index row = 0, group = 0; row < t.rows; row += group_rows, ++group) {
     const Range seen = t.group_keys[group];
     if (into == Into::add && seen.begin == seen.end) continue;
-    const auto product = [&]<Into how>(Index key, const float* rescale) {
-      multiply<vectors, how>(std::min(group_rows, t.rows - row),
-                             static_cast<const float*>(t.scratch) + row * weight_stride + key,
-                             weight_stride, panel + key * width, width,
-                             std::min(most_keys, seen.end - key), t.out + row * t.out_stride + dim,
-                             t.out_stride, rescale);
-    };
-    product.template operator()<into>(seen.begin, t.rescale + row);
-    for (Index key = seen.begin + most_keys; key < seen.end; key += most_keys)
-      product.template operator()<Into::add>(key, nullptr);
+    multiply<columns, most_keys, into>(
+        std::min(group_rows, t.rows - row),
+        static_cast<const float*>(t.scratch) + row * weight_stride + seen.begin, weight_stride,
+        panel + seen.begin * width, width, seen.end - seen.begin,
+        {t.out + row * t.out_stride + dim, t.out_stride}, t.rescale + row);
   }
 }
 
-// Whole panels, then single vectors for what is left of the dims.
+// Two vectors at a time, then a single one if it is left of the dims.
 template <Into into>
 void multiply_out(const BlockTile& t) {
   Index dim = 0;
-  for (; dim + panel_width() <= t.v_dim; dim += panel_width())
-    multiply_dims<panel_vectors, into>(t, dim);
+  for (; dim + 2 * lanes() <= t.v_dim; dim += 2 * lanes()) multiply_dims<2, into>(t, dim);
   for (; dim < t.v_dim; dim += lanes()) multiply_dims<1, into>(t, dim);
 }
 

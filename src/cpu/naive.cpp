@@ -32,7 +32,7 @@ constexpr Index lanes = 16;
 // Bounds on the rounding errors of wide heads and long rows: terms that are added one after
 // another.
 constexpr Index most_terms = 8;
-constexpr Index keys_per_partial_sum = 128;
+constexpr Index keys_per_partial_sum = 32;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float minus_infinity = -infinity;
 
