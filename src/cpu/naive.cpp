@@ -67,6 +67,16 @@ RAPT_VECTOR_CLONES void add_weighted_value(const float* weights, Index weight_st
   }
 }
 
+// sums += partial; what rounding takes from them goes to the rests.
+RAPT_VECTOR_CLONES void add_with_rests(const float* __restrict partial, Index count,
+                                       float* __restrict sums, float* __restrict rests) {
+  for (Index i = 0; i < count; ++i) {
+    const float next = sums[i] + partial[i], added = next - sums[i];
+    rests[i] += (sums[i] - (next - added)) + (partial[i] - added);
+    sums[i] = next;
+  }
+}
+
 RAPT_VECTOR_CLONES void widen(const F16* from, Index count, float* to) {
   for (Index i = 0; i < count; ++i) to[i] = to_float(from[i]);
 }
@@ -232,11 +242,7 @@ class Naive {
             as_floats(static_cast<const Element*>(call_.v) + at, call_.v_dim, value_scratch);
         add_weighted_value(block.scores + key, call_.kv_len, v, block.rows, call_.v_dim, partial);
       }
-      for (Index i = 0; i < values; ++i) {
-        const float next = sums[i] + partial[i], added = next - sums[i];
-        rests[i] += (sums[i] - (next - added)) + (partial[i] - added);
-        sums[i] = next;
-      }
+      add_with_rests(partial, values, sums, rests);
     }
     for (Index r = 0; r < block.rows; ++r) {
       const auto place = semantics::query_place(call_, block.sequence, block.first_query + r);
