@@ -155,8 +155,14 @@ using Attend = void (*)(const semantics::Call&, DType, Index first, Index last);
 Attend best_attend() { RAPT_BEST_TARGET(tiny_kv); }
 
 Support supports(const Problem& p, const Device&) {
-  if (p.kv_len <= most_tiny_keys) return Support::yes();
-  return Support::no(text("it takes up to ", most_tiny_keys, " keys; this problem has ", p.kv_len));
+  if (p.kv_len > most_tiny_keys)
+    return Support::no(
+        text("it takes up to ", most_tiny_keys, " keys; this problem has ", p.kv_len));
+  if (p.batch_invariant && p.bounded())
+    return Support::no(
+        "sequences of other batches may have more keys than it takes; it cannot be "
+        "batch-invariant");
+  return Support::yes();
 }
 
 // It reads everything once. Few rows leave it to the latency of each.

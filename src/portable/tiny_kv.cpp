@@ -15,6 +15,10 @@ constexpr Index most_keys = 16, most_dim = 256;
 Support TinyKvHost::supports(const Problem& p, const Device& device) {
   if (p.kv_len > most_keys)
     return Support::no(text("it takes up to ", most_keys, " keys; this problem has ", p.kv_len));
+  if (p.batch_invariant && p.bounded())
+    return Support::no(
+        "sequences of other batches may have more keys than it takes; it cannot be "
+        "batch-invariant");
   if (std::max(p.qk_dim, p.v_dim) > most_dim) return refuse_dim(p, most_dim);
   return blocks_fit(double(p.batch * p.q_len * p.heads), device);
 }

@@ -19,6 +19,8 @@ constexpr double f32_unit = 0x1p-24, tf32_unit = 0x1p-11;
 // added, less a reference; weights are functions of it; sums add them up.
 constexpr double dot_roundings = 6, cap_roundings = 8, add_roundings = 2, sum_roundings = 32,
                  equal_roundings = 48, lse_roundings = 4;
+// TF32 factors that are cut off instead of rounded: so much of a unit all products shrink by.
+constexpr double cut_off_units = 1.5;
 // Standard deviations that the sum of independent roundings may be off by: of an element, of which
 // there are many, and of all together.
 constexpr double element_deviations = 7, whole_deviations = 4;
@@ -82,15 +84,16 @@ PairSize size_of_pair(const Roundings& roundings, const Element* q, const Elemen
           scale * std::max(independent, std::abs(rounded - dot) / 2)};
 }
 
-// What the rounding of one pair's score may be: surely, and as a standard deviation.
+// What the rounding of one pair's score may be: surely, and as a standard deviation. And by how
+// much it grows with its dot product, for every part of 1.
 struct ScoreError {
-  double firm, deviation;
+  double firm, deviation, growth;
 };
 
 ScoreError error_of_score(const semantics::Call& call, const PairSize& size, double score,
                           double bias, double slope_term, double reference) {
   double of_dot = f32_unit * dot_roundings * size.absolute, deviation = size.deviation;
-  double cut_off = deviation > 0 ? tf32_unit * std::abs(size.dot) : 0;
+  double dot = size.dot;
   double others = std::abs(bias) + std::abs(slope_term) + std::abs(score) + std::abs(reference);
   if (call.softcap > 0) {
     // The cap flattens what came before it: by its derivative, the largest within these errors.
@@ -98,19 +101,24 @@ ScoreError error_of_score(const semantics::Call& call, const PairSize& size, dou
     const double nearest = std::max(0.0, std::abs(size.dot) - of_dot - 4 * deviation) / cap;
     const double cosine = std::cosh(std::min(nearest, 300.0));
     of_dot /= cosine * cosine;
-    cut_off /= cosine * cosine;
+    dot /= cosine * cosine;
     deviation /= cosine * cosine;
     others += cap_roundings / add_roundings * std::min(cap, size.absolute);
   }
-  // Factors that are cut off instead of rounded shrink all products alike.
-  return {of_dot + f32_unit * add_roundings * others + cut_off, deviation};
+  return {of_dot + f32_unit * add_roundings * others, deviation, dot};
 }
 
 // What the keys of a row add up to.
 class Sums {
  public:
   Sums(const Row& row, std::size_t dims)
-      : weighed_(dims), firm_(dims), weights_(dims), scores_(dims), low_(dims), high_(dims) {
+      : weighed_(dims),
+        firm_(dims),
+        weights_(dims),
+        scores_(dims),
+        grown_(dims),
+        low_(dims),
+        high_(dims) {
     // Multiples of irrational numbers lie anywhere between two powers of two, in each row
     // elsewhere.
     const double number = double(row.sequence.index + 3 * row.head + 7 * row.query);
@@ -135,6 +143,7 @@ class Sums {
       firm_[d] += shifted * difference + summed * size;
       weights_[d] += weight * size * weight * size;
       scores_[d] += spread * difference * spread * difference;
+      grown_[d] += weight * error.growth * (v[d] - row.out[d]);
       low_[d] = std::min(low_[d], v[d]);
       high_[d] = std::max(high_[d], v[d]);
     }
@@ -144,6 +153,7 @@ class Sums {
     largest_spread_ = std::max(largest_spread_, spread * std::sqrt(apart));
     lse_firm_ += shifted + summed;
     lse_variance_ += spread * spread;
+    lse_grown_ += weight * error.growth;
     const double around = along - row.norm_squared;
     row.firm += shifted * std::abs(around);
     // The largest weight is a power of two, exactly, unless the reference lags behind it.
@@ -175,6 +185,7 @@ class Sums {
 
     double firm = 0, weights_at_most = 0, weights = 0, scores = 0, results = 0;  // squared
     row.allowed.resize(dims);
+    double cut_off_along = 0;
     for (std::size_t d = 0; d < dims; ++d) {
       const double out = std::abs(row.out[d]);
       const double at_most = roundings.weight * weighed_[d];
@@ -187,7 +198,9 @@ class Sums {
       const double of_scores = element_deviations * std::sqrt(scores_[d]);
       const double of_result = roundings.result * out;
       const double of_equal_terms = equal_terms * equality(out, weights_[d]) * weighed_[d];
-      const double surely = firm_[d] + of_equal_terms;
+      const double cut_off = cut_off_units * roundings.factors * grown_[d];
+      const double surely = firm_[d] + of_equal_terms + std::abs(cut_off);
+      cut_off_along += cut_off * row.out[d];
       row.allowed[d] =
           std::min(surely + of_weights + of_factors + of_scores, high_[d] - low_[d]) + of_result;
 
@@ -203,6 +216,7 @@ class Sums {
       row.variance += rounding * rounding + factors * factors;
       row.rounding += (rounded_to(roundings.result, 0, row.out[d]) - row.out[d]) * row.out[d];
     }
+    row.firm += std::abs(cut_off_along);
     // The fewer dims there are, the more the length of a random error may vary.
     const double fewness = 3 / std::sqrt(double(std::max<std::size_t>(dims, 1)));
     const double likely = std::hypot((1 + fewness) * roundings.weight * std::sqrt(weights),
@@ -214,21 +228,24 @@ class Sums {
         std::hypot((1 + fewness) * std::sqrt(scores), whole_deviations * largest_spread_);
     const double of_result =
         std::min(1.0, deviation_of_rounding + fewness / 2) * std::sqrt(results);
-    row.row =
-        std::sqrt(firm) + std::hypot(of_weights, of_factors, std::hypot(of_scores, of_result));
+    // A value is a number of the type, to which a result rounds back, or not, as its weight
+    // rounded: the two go together.
+    row.row = std::sqrt(firm) + of_weights + of_result + std::hypot(of_factors, of_scores);
     row.size = std::max(norm, std::sqrt(weights));
-    row.lse_allowed = lse_firm_ + equal_terms * equality(sum_of_weights_, squares_of_weights_) +
+    row.lse_allowed = lse_firm_ + std::abs(cut_off_units * roundings.factors * lse_grown_) +
+                      equal_terms * equality(sum_of_weights_, squares_of_weights_) +
                       element_deviations * std::sqrt(lse_variance_) +
                       lse_roundings * f32_unit * std::max(1.0, std::abs(row.lse));
   }
 
  private:
   // Per dim: weights times |v|, what may be lost for sure, the sum of squares of weight times v and
-  // of the scores' likely errors, and between what a result lies.
-  std::vector<double> weighed_, firm_, weights_, scores_, low_, high_;
+  // of the scores' likely errors, what larger dot products would do, and between what a result
+  // lies.
+  std::vector<double> weighed_, firm_, weights_, scores_, grown_, low_, high_;
   std::array<double, 3> places_;  // of the largest weight, for RowBounds::alike
   double largest_spread_ = 0;     // that one key's score may give the row
-  double lse_firm_ = 0, lse_variance_ = 0;
+  double lse_firm_ = 0, lse_variance_ = 0, lse_grown_ = 0;
   double keys_ = 0, sum_of_weights_ = 0, squares_of_weights_ = 0;
 };
 

@@ -32,10 +32,11 @@ TEST_F(CudaMerge, ReplaysFromAGraphWithOtherValues) {
 TEST_F(CudaMerge, RefusesATensorThatTheDeviceDoesNotReach) {
   const Buffer memory(device, 64);
   float on_host = 0;
-  const Partial there = {Tensor::dense(memory.data(), DType::f32, {1, 1, 1, 1}),
-                         Tensor::dense(memory.data(), DType::f32, {1, 1, 1, 1})};
-  Partial here = there;
-  here.lse.data = &on_host;
+  const auto at = [&](int element) {
+    return Tensor::dense(static_cast<float*>(memory.data()) + element, DType::f32, {1, 1, 1, 1});
+  };
+  const Partial there = {at(0), at(1)};
+  const Partial here = {at(2), Tensor::dense(&on_host, DType::f32, {1, 1, 1, 1})};
   EXPECT_TRUE(throws(ErrorCode::invalid_argument, "second.lse lies in memory that cuda:0",
                      [&] { merge(there, here, there, device); }));
 }
