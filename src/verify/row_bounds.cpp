@@ -154,6 +154,7 @@ class Sums {
     lse_firm_ += shifted + summed;
     lse_variance_ += spread * spread;
     lse_grown_ += weight * error.growth;
+    lse_spread_ += spread;
     const double around = along - row.norm_squared;
     row.firm += shifted * std::abs(around);
     // The largest weight is a power of two, exactly, unless the reference lags behind it.
@@ -183,18 +184,23 @@ class Sums {
       return squares > 0 ? sum * sum / (keys_ * squares) : 0;
     };
 
-    double firm = 0, weights_at_most = 0, weights = 0, scores = 0, results = 0;  // squared
+    double firm = 0, weights_at_most = 0, weights = 0, scores = 0, results = 0,
+           equal = 0;  // squared
     row.allowed.resize(dims);
     double cut_off_along = 0;
     for (std::size_t d = 0; d < dims; ++d) {
       const double out = std::abs(row.out[d]);
       const double at_most = roundings.weight * weighed_[d];
       const double deviation = deviation_of_rounding * roundings.weight * std::sqrt(weights_[d]);
-      const double of_weights =
-          std::min(at_most, std::hypot(element_deviations * deviation, 2 * alike * out));
+      // As TF32, equal weights round alike, and equal values are cut off alike.
+      const double alike_as_tf32 = roundings.factors * equality(out, weights_[d]) * weighed_[d];
+      const double of_weights = std::min(
+          at_most,
+          std::hypot(element_deviations * deviation, std::max(2 * alike * out, alike_as_tf32)));
       const double of_factors =
-          std::min(roundings.factors * weighed_[d], element_deviations * deviation_of_rounding *
-                                                        roundings.factors * std::sqrt(weights_[d]));
+          std::max(2 * alike_as_tf32, std::min(roundings.factors * weighed_[d],
+                                               element_deviations * deviation_of_rounding *
+                                                   roundings.factors * std::sqrt(weights_[d])));
       const double of_scores = element_deviations * std::sqrt(scores_[d]);
       const double of_result = roundings.result * out;
       const double of_equal_terms = equal_terms * equality(out, weights_[d]) * weighed_[d];
@@ -210,6 +216,7 @@ class Sums {
       weights += weights_[d];
       scores += scores_[d];
       results += of_result * of_result;
+      equal += alike_as_tf32 * alike_as_tf32;
       const double rounding = deviation_of_rounding * of_result * out;
       const double factors =
           deviation_of_rounding * roundings.factors * std::sqrt(weights_[d]) * out;
@@ -220,10 +227,11 @@ class Sums {
     // The fewer dims there are, the more the length of a random error may vary.
     const double fewness = 3 / std::sqrt(double(std::max<std::size_t>(dims, 1)));
     const double likely = std::hypot((1 + fewness) * roundings.weight * std::sqrt(weights),
-                                     std::max(together, 2 * alike * norm));
+                                     std::max({together, 2 * alike * norm, std::sqrt(equal)}));
     const double of_weights = std::min(std::sqrt(weights_at_most), likely);
     const double of_factors =
-        std::min(1.0, deviation_of_rounding + fewness / 2) * roundings.factors * std::sqrt(weights);
+        std::max(2 * std::sqrt(equal), std::min(1.0, deviation_of_rounding + fewness / 2) *
+                                           roundings.factors * std::sqrt(weights));
     const double of_scores =
         std::hypot((1 + fewness) * std::sqrt(scores), whole_deviations * largest_spread_);
     const double of_result =
@@ -232,10 +240,11 @@ class Sums {
     // rounded: the two go together.
     row.row = std::sqrt(firm) + of_weights + of_result + std::hypot(of_factors, of_scores);
     row.size = std::max(norm, std::sqrt(weights));
-    row.lse_allowed = lse_firm_ + std::abs(cut_off_units * roundings.factors * lse_grown_) +
-                      equal_terms * equality(sum_of_weights_, squares_of_weights_) +
-                      element_deviations * std::sqrt(lse_variance_) +
-                      lse_roundings * f32_unit * std::max(1.0, std::abs(row.lse));
+    row.lse_allowed =
+        lse_firm_ + std::abs(cut_off_units * roundings.factors * lse_grown_) +
+        equal_terms * equality(sum_of_weights_, squares_of_weights_) +
+        std::max(element_deviations * std::sqrt(lse_variance_), whole_deviations * lse_spread_) +
+        lse_roundings * f32_unit * std::max(1.0, std::abs(row.lse));
   }
 
  private:
@@ -245,7 +254,7 @@ class Sums {
   std::vector<double> weighed_, firm_, weights_, scores_, grown_, low_, high_;
   std::array<double, 3> places_;  // of the largest weight, for RowBounds::alike
   double largest_spread_ = 0;     // that one key's score may give the row
-  double lse_firm_ = 0, lse_variance_ = 0, lse_grown_ = 0;
+  double lse_firm_ = 0, lse_variance_ = 0, lse_grown_ = 0, lse_spread_ = 0;
   double keys_ = 0, sum_of_weights_ = 0, squares_of_weights_ = 0;
 };
 
