@@ -256,7 +256,7 @@ class TileSoftmax : TileShape {
       } else if (!hn::AllFalse(d, hn::Gt(hn::Max(e0, e1), limit))) {
         return false;
       }
-      const FloatVector w0 = exp2<Exp2::half>(e0), w1 = exp2<Exp2::half>(e1);
+      const FloatVector w0 = exp2(e0), w1 = exp2(e1);
       sum = hn::Add(sum, hn::Add(w0, w1));
       Tiles::store_rounded(w0, w1, weights + i);
     }

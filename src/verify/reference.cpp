@@ -125,8 +125,8 @@ struct Whole {
   double error_squared = 0, norm_squared = 0, bound_squared = 0, plain_squared = 0;
   double along = 0;  // error times out
   double firm = 0, variance = 0, rounding = 0, elements = 0;
-  double vanishing = 0;  // what a step near 0 in every element would do to `along`
-  double alike = 0;      // with the largest weight a power of two
+  double vanishing = 0;              // what a step near 0 in every element would do to `along`
+  std::array<double, 2> alike = {};  // the first of RowBounds::alike
 
   void add(const Reference::Expected& expected, double row_error_squared, double row_along) {
     const RowBounds& bounds = expected.bounds;
@@ -139,7 +139,7 @@ struct Whole {
     variance += bounds.variance;
     rounding += bounds.rounding;
     elements += double(bounds.out.size());
-    alike += bounds.alike[0];
+    for (std::size_t i = 0; i < alike.size(); ++i) alike[i] += bounds.alike[i];
   }
   double relative(double squared) const {
     return norm_squared > 0 ? std::sqrt(squared / norm_squared) : 0;
@@ -174,7 +174,8 @@ void check_whole(const Problem& p, const Whole& whole, Checks& checks) {
   const bool tf32 = p.dtype == DType::f32 && p.tf32;
   const double unit = tf32 ? 0x1p-11 : unit_roundoff(p.dtype);
   if (whole.elements >= many_elements) {
-    const double likely = std::max(4 * std::sqrt(whole.variance), 2 * std::abs(whole.alike)) +
+    const double likely = std::max({4 * std::sqrt(whole.variance), 2 * std::abs(whole.alike[0]),
+                                    2 * std::abs(whole.alike[1])}) +
                           std::abs(whole.rounding);
     const double always = tf32 ? unit / 2 : std::max(unit / 8, 32 * unit_roundoff(DType::f32));
     const double allowed = always + (whole.firm + whole.vanishing + likely) / whole.norm_squared;

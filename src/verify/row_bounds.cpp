@@ -111,7 +111,7 @@ ScoreError error_of_score(const semantics::Call& call, const PairSize& size, dou
 // What the keys of a row add up to.
 class Sums {
  public:
-  Sums(const Row& row, std::size_t dims)
+  Sums(const Row& row, double largest, std::size_t dims)
       : weighed_(dims),
         firm_(dims),
         weights_(dims),
@@ -119,12 +119,12 @@ class Sums {
         grown_(dims),
         low_(dims),
         high_(dims) {
-    // Multiples of irrational numbers lie anywhere between two powers of two, in each row
-    // elsewhere.
-    const double number = double(row.sequence.index + 3 * row.head + 7 * row.query);
-    double whole = 0;
-    places_ = {1, 1 - std::modf(0.6180339887 * (number + 1), &whole) / 2,
-               1 - std::modf(0.4142135623 * (number + 1), &whole) / 2};
+    // A reference is the largest exponent of 2, or the next whole number, or any: multiples of an
+    // irrational number lie anywhere between two powers of two, in each row elsewhere.
+    const double exponent = largest / std::log(2.0);
+    const double number = double(row.sequence.index + 3 * row.head + 7 * row.query + 1);
+    const double any = 0.6180339887 * number;
+    places_ = {1, std::exp2(exponent - std::ceil(exponent)), 1 - (any - std::floor(any)) / 2};
   }
 
   // A key of that normalised weight; `top` is the largest.
@@ -157,7 +157,7 @@ class Sums {
     lse_spread_ += spread;
     const double around = along - row.norm_squared;
     row.firm += shifted * std::abs(around);
-    // The largest weight is a power of two, exactly, unless the reference lags behind it.
+    // The largest weight is a power of two, exactly, where the reference does not lag.
     const double rounding =
         weight < top ? deviation_of_rounding * roundings.weight * weight * along : 0;
     row.variance += rounding * rounding + spread * around * spread * around;
@@ -290,7 +290,7 @@ RowBounds bounds_of(const Problem& p, const semantics::Call& call, const Row& ro
   for (const double score : scores) largest = std::max(largest, score);
   const double top = std::exp(largest - result.lse);  // the largest weight, normalised
 
-  Sums sums(row, dims);
+  Sums sums(row, largest, dims);
   with_element_type(p.dtype, [&](auto type) {
     using Element = decltype(type);
     std::vector<double> v(dims);

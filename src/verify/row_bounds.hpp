@@ -22,8 +22,8 @@ struct RowBounds {
 
   // Error times out, summed over the row: what may happen to it for sure (roundings of scores and
   // sums), the variance of independent roundings, what the result's own rounding does, and what
-  // 16-bit weights that round alike do, with the largest weight at several places between two
-  // powers of two.
+  // 16-bit weights that round alike do: where the largest is a power of two, where exponents are
+  // relative to a whole number, and where to any.
   double firm = 0, variance = 0, rounding = 0;
   std::array<double, 3> alike = {};
 

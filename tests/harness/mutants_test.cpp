@@ -346,7 +346,7 @@ INSTANTIATE_TEST_SUITE_P(Types, Mutants,
                          testing::Values(Type{"f32", DType::f32, false, 0x1p-24, 10},
                                          Type{"tf32", DType::f32, true, 0x1p-11, 25},
                                          Type{"f16", DType::f16, false, 0x1p-11, 10},
-                                         Type{"bf16", DType::bf16, false, 0x1p-8, 20}),
+                                         Type{"bf16", DType::bf16, false, 0x1p-8, 35}),
                          [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace

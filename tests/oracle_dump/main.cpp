@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "rapt/rapt.hpp"
+#include "src/core/call.hpp"
 #include "src/core/layout.hpp"
 #include "src/verify/data.hpp"
 #include "src/verify/generator.hpp"
+#include "src/verify/reference.hpp"
 
 namespace rapt {
 namespace {
@@ -124,6 +126,37 @@ void add_results(Record& record, const std::string& kernel, const Device& device
   record.add(kernel + " lse", arguments.lse, data.lse()->download(), data.lse()->front());
 }
 
+// How far any kernel's result may be off (docs/numerics.md): f32, of the sizes of out and lse.
+void add_bounds(Record& record, const verify::Data& data) {
+  const Problem& problem = data.problem();
+  const Arguments arguments = data.on_host();
+  const semantics::Call call = make_call(problem, arguments);
+  const auto floats_of = [](const Shape& size) {
+    return std::vector<float>(static_cast<std::size_t>(size[0] * size[1] * size[2] * size[3]));
+  };
+  const Tensor& out = arguments.out;
+  const Shape lse_size = {out.size[0], out.size[2], out.size[1], 1};
+  std::vector<float> out_bounds = floats_of(out.size), lse_bounds = floats_of(lse_size);
+  constexpr std::int64_t all_rows = std::int64_t{1} << 40;
+  const verify::Reference reference(data, all_rows, 1);
+  for (const auto& [row, bounds, plain] : reference.rows()) {
+    const semantics::Place place = semantics::query_place(call, row.sequence, row.query);
+    const std::int64_t at = (place.outer * out.size[1] + place.row) * out.size[2] + row.head;
+    for (std::size_t d = 0; d < bounds.allowed.size(); ++d)
+      out_bounds[static_cast<std::size_t>(at * out.size[3]) + d] =
+          static_cast<float>(bounds.allowed[d] + verify::smallest_step(problem.out_dtype));
+    lse_bounds[static_cast<std::size_t>((place.outer * out.size[2] + row.head) * out.size[1] +
+                                        place.row)] = static_cast<float>(bounds.lse_allowed);
+  }
+  const auto add = [&](const char* name, const Shape& size, const std::vector<float>& floats) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(floats.data());
+    record.add(name, Tensor::dense(nullptr, DType::f32, size),
+               {bytes, bytes + floats.size() * sizeof(float)}, 0);
+  };
+  add("bounds out", out.size, out_bounds);
+  add("bounds lse", lse_size, lse_bounds);
+}
+
 void dump(const Problem& problem, std::uint64_t seed) {
   const Device device = Device::cpu();
   verify::Data data(problem, device, seed, verify::Fill::hostile);
@@ -142,6 +175,7 @@ void dump(const Problem& problem, std::uint64_t seed) {
   add_input(record, "page_table", arguments.page_table);
   add_results(record, "cpu.oracle", device, data);
   add_results(record, "cpu.naive", device, data);
+  add_bounds(record, data);
   record.write();
 }
 

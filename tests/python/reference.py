@@ -18,6 +18,7 @@ class Result:
 
     out: np.ndarray  # (batch, seq, head, dim)
     magnitude: np.ndarray  # out, if every value were positive
+    unbounded: np.ndarray  # whether a value of the sequence that is not finite may reach it
     lse: np.ndarray  # (batch, head, seq)
     rows: np.ndarray  # (batch, seq): whether the row belongs to a sequence
     largest_score: float  # in absolute value, what is computed on the way to a score included
@@ -79,15 +80,22 @@ def _attend(s, sink, v, round_weights):
     """Softmax of the scores (q_len, kv_len), −inf where not visible, times v. Gives out, its
     magnitude and lse."""
     real = s.dtype.type
-    largest = np.maximum(s.max(axis=1, keepdims=True, initial=-np.inf), sink)
-    shift = np.where(np.isneginf(largest), real(0), largest)  # keeps e^s in range
-    weights = np.exp(s - shift)
-    total = weights.sum(axis=1, keepdims=True) + np.exp(sink - shift)
-    divisor = np.where(total > 0, total, real(1))
-    weights = round_weights(weights)
-    with np.errstate(divide="ignore"):
-        lse = shift + np.log(total)
-    return (weights @ v) / divisor, (weights @ np.abs(v)) / divisor, lse[:, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        largest = np.maximum(s.max(axis=1, keepdims=True, initial=-np.inf), sink)
+        shift = np.where(np.isneginf(largest), real(0), largest)  # keeps e^s in range
+        weights = np.exp(s - shift)
+        total = weights.sum(axis=1, keepdims=True) + np.exp(sink - shift)
+        divisor = np.where(total == 0, real(1), total)
+        weights = round_weights(weights)
+        lse = np.where(np.isposinf(largest), largest, shift + np.log(total))
+        magnitude = (weights @ np.abs(v)) / divisor
+        # A weight of 0 does not hide a NaN: of keys that are not there, nothing is taken.
+        finite = np.where(np.isfinite(v), v, real(0))
+        out = (weights @ finite) / divisor
+        for key in np.flatnonzero(~np.isfinite(v).all(axis=1)):
+            seen = ~np.isneginf(s[:, key])
+            out[seen] += (weights[seen, key, None] * (v[key] - finite[key])) / divisor[seen]
+    return out, magnitude, lse[:, 0]
 
 
 def attention(problem, inputs, real=np.float64, round_weights=lambda weights: weights):
@@ -98,6 +106,7 @@ def attention(problem, inputs, real=np.float64, round_weights=lambda weights: we
     result = Result(
         out=np.full(shapes["out"], np.nan, real),
         magnitude=np.full(shapes["out"], np.nan, real),
+        unbounded=np.zeros(shapes["out"], bool),
         lse=np.full(shapes["lse"][:3], np.nan, real),
         rows=np.zeros(shapes["out"][:2], bool),
         largest_score=0.0,
@@ -116,6 +125,8 @@ def attention(problem, inputs, real=np.float64, round_weights=lambda weights: we
         for h in range(problem.heads):
             kv_head = h // (problem.heads // problem.kv_heads)
             visible = _window(problem, p, j)
+            near = v[visible.any(axis=0), kv_head]
+            result.unbounded[outer, rows, h] = ~np.isfinite(near).all(axis=0)
             if problem.mask:
                 visible &= _pairs(problem, inputs["mask"].view(), b, q_len, kv_len)[h] != 0
             with np.errstate(invalid="ignore"):  # what is not visible may be NaN

@@ -64,20 +64,15 @@ HWY_INLINE void store_floats(FloatVector from, Element* to) {
   }
 }
 
-// How exact a power of two has to be: relative error below 2.5e-7 and 3.1e-6.
-enum class Exp2 { full, half };
-
-// 2^x for x ≤ 127; 0 for x ≤ −150; NaN for NaN. x = n + f with n whole: a minimax polynomial gives
-// 2^f, exact at f = 0, and n goes into the exponent.
-template <Exp2 accuracy>
+// 2^x for x ≤ 127, within 2.5e-7 relative; 0 for x ≤ −150; NaN for NaN. x = n + f with n whole: a
+// minimax polynomial gives 2^f, exact at f = 0, and n goes into the exponent.
 HWY_INLINE FloatVector exp2(FloatVector x) {
   const Floats d;
 #if HWY_TARGET == HWY_AVX3
   // 0 ≤ f < 1; two instructions made for it take care of all special values.
   const FloatVector f{_mm512_reduce_ps(x.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};
-  constexpr float full[] = {1.867130166e-3f, 9.017029777e-3f, 5.579991266e-2f, 2.401644439e-1f,
-                            6.931512952e-1f};
-  constexpr float half[] = {1.342668571e-2f, 5.224247277e-2f, 2.412802130e-1f, 6.930448413e-1f};
+  constexpr float factors[] = {1.867130166e-3f, 9.017029777e-3f, 5.579991266e-2f, 2.401644439e-1f,
+                               6.931512952e-1f};
 #else
   // |f| ≤ 1/2. Adding `shift` rounds to a whole number and leaves n + 127 in the lowest bits of the
   // mantissa.
@@ -89,21 +84,13 @@ HWY_INLINE FloatVector exp2(FloatVector x) {
 #endif
   const FloatVector shifted = hn::Add(x, shift);
   const FloatVector f = hn::Sub(x, hn::Sub(shifted, shift));
-  constexpr float full[] = {1.326472731e-3f, 9.671512991e-3f, 5.550733581e-2f, 2.402224243e-1f,
-                            6.931470037e-1f};
-  constexpr float half[] = {9.582852945e-3f, 5.590642616e-2f, 2.402409911e-1f, 6.931241751e-1f};
+  constexpr float factors[] = {1.326472731e-3f, 9.671512991e-3f, 5.550733581e-2f, 2.402224243e-1f,
+                               6.931470037e-1f};
 #endif
-  FloatVector p;
-  if constexpr (accuracy == Exp2::full) {
-    p = hn::MulAdd(hn::Set(d, full[0]), f, hn::Set(d, full[1]));
-    p = hn::MulAdd(p, f, hn::Set(d, full[2]));
-    p = hn::MulAdd(p, f, hn::Set(d, full[3]));
-    p = hn::MulAdd(p, f, hn::Set(d, full[4]));
-  } else {
-    p = hn::MulAdd(hn::Set(d, half[0]), f, hn::Set(d, half[1]));
-    p = hn::MulAdd(p, f, hn::Set(d, half[2]));
-    p = hn::MulAdd(p, f, hn::Set(d, half[3]));
-  }
+  FloatVector p = hn::MulAdd(hn::Set(d, factors[0]), f, hn::Set(d, factors[1]));
+  p = hn::MulAdd(p, f, hn::Set(d, factors[2]));
+  p = hn::MulAdd(p, f, hn::Set(d, factors[3]));
+  p = hn::MulAdd(p, f, hn::Set(d, factors[4]));
   p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
 #if HWY_TARGET == HWY_AVX3
   return FloatVector{_mm512_scalef_ps(p.raw, x.raw)};
@@ -127,7 +114,7 @@ HWY_INLINE FloatVector tanh(FloatVector x) {
 
   const FloatVector two = hn::Set(d, 2.0f), one = hn::Set(d, 1.0f);
   const FloatVector clamped = hn::Min(magnitude, hn::Set(d, 20.0f));  // there tanh is 1
-  const FloatVector power = exp2<Exp2::full>(hn::Mul(clamped, hn::Set(d, 2.885390082f)));
+  const FloatVector power = exp2(hn::Mul(clamped, hn::Set(d, 2.885390082f)));
   const FloatVector far = hn::Sub(one, hn::Div(two, hn::Add(power, one)));
   const FloatVector result =
       hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0.65f)), near, hn::CopySign(far, x));

@@ -50,7 +50,7 @@ HWY_INLINE NewReference raise_max(float& row_max, float tile_max) {
   row_max = std::max(old, tile_max);
   if (row_max == minus_infinity) return {0, 1};  // nothing seen yet: every weight is 0, or NaN
   if (old == row_max) return {row_max, 1};
-  return {row_max, hn::GetLane(exp2<Exp2::full>(hn::Set(Floats(), old - row_max)))};
+  return {row_max, hn::GetLane(exp2(hn::Set(Floats(), old - row_max)))};
 }
 
 // An exponent of 2 is scale · score − origin.
@@ -77,7 +77,7 @@ HWY_INLINE float store_weights(float* scores, semantics::Range wide, Exponents e
   const auto lanes = static_cast<semantics::Index>(hn::Lanes(d));
   const FloatVector factor = hn::Set(d, exponents.scale), origin = hn::Set(d, exponents.origin);
   const auto weigh = [&](float* at) HWY_ATTR {
-    const FloatVector weight = exp2<Exp2::full>(hn::MulSub(hn::Load(d, at), factor, origin));
+    const FloatVector weight = exp2(hn::MulSub(hn::Load(d, at), factor, origin));
     hn::Store(weight, d, at);
     return weight;
   };
