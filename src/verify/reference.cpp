@@ -1,14 +1,14 @@
 #include "src/verify/reference.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
+#include <thread>
 
 #include <fmt/format.h>
 #include "src/core/call.hpp"
 #include "src/core/layout.hpp"
-#include "src/core/parallel.hpp"
-#include "src/cpu/thread_pool.hpp"
 #include "src/verify/random.hpp"
 
 namespace rapt::verify {
@@ -154,7 +154,7 @@ class Checks {
   template <class Sentence>
   void at_most(double Shares::*kind, double error, double allowed, Sentence&& sentence) {
     if (error == 0) return;
-    const double share = std::isnan(error) ? infinity : error / allowed;
+    const double share = std::isnan(error / allowed) ? infinity : error / allowed;
     result_.shares.*kind = std::max(result_.shares.*kind, share);
     if (!(share <= 1) && share > worst_) {
       worst_ = share;
@@ -210,15 +210,15 @@ Reference::Reference(const Data& data, std::int64_t most_rows, std::uint64_t see
   const Problem& p = data.problem();
   const std::vector<Row> rows = rows_of(p, call_, most_rows, seed);
   rows_.resize(rows.size());
-  auto fill = [&](std::int64_t i) {
-    rows_[static_cast<std::size_t>(i)] = expected(rows[static_cast<std::size_t>(i)]);
+  std::atomic<std::size_t> next = 0;
+  const auto fill = [&] {
+    for (std::size_t i = next++; i < rows.size(); i = next++) rows_[i] = expected(rows[i]);
   };
-  const auto count = static_cast<std::int64_t>(rows.size());
-  if (double(count) * double(p.kv_len) * double(p.qk_dim + p.v_dim) > much_work) {
-    parallel_for(shared_thread_pool(Device::cpu().threads), count, fill);
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) fill(i);
-  }
+  const double work = double(rows.size()) * double(p.kv_len) * double(p.qk_dim + p.v_dim);
+  std::vector<std::thread> others;
+  for (int i = 1; i < Device::cpu().threads && work > much_work; ++i) others.emplace_back(fill);
+  fill();
+  for (std::thread& other : others) other.join();
 }
 
 Reference::Expected Reference::expected(const Row& row) const {

@@ -92,13 +92,15 @@ struct ScoreError {
 
 ScoreError error_of_score(const semantics::Call& call, const PairSize& size, double score,
                           double bias, double slope_term, double reference) {
-  double of_dot = f32_unit * dot_roundings * size.absolute, deviation = size.deviation;
-  double dot = size.dot;
+  const bool finite = std::isfinite(size.absolute);  // else the score is the cap
+  double of_dot = finite ? f32_unit * dot_roundings * size.absolute : 0;
+  double deviation = finite ? size.deviation : 0;
+  double dot = finite ? size.dot : 0;
   double others = std::abs(bias) + std::abs(slope_term) + std::abs(score) + std::abs(reference);
   if (call.softcap > 0) {
     // The cap flattens what came before it: by its derivative, the largest within these errors.
     const double cap = call.softcap;
-    const double nearest = std::max(0.0, std::abs(size.dot) - of_dot - 4 * deviation) / cap;
+    const double nearest = std::max(0.0, std::abs(dot) - of_dot - 4 * deviation) / cap;
     const double cosine = std::cosh(std::min(nearest, 300.0));
     of_dot /= cosine * cosine;
     dot /= cosine * cosine;
@@ -111,14 +113,16 @@ ScoreError error_of_score(const semantics::Call& call, const PairSize& size, dou
 // What the keys of a row add up to.
 class Sums {
  public:
-  Sums(const Row& row, double largest, std::size_t dims)
-      : weighed_(dims),
-        firm_(dims),
-        weights_(dims),
-        scores_(dims),
-        grown_(dims),
-        low_(dims),
-        high_(dims) {
+  // `out`: the row's result, 0 where it is not finite.
+  Sums(const Row& row, double largest, const std::vector<double>& out)
+      : out_(out),
+        weighed_(out.size()),
+        firm_(out.size()),
+        weights_(out.size()),
+        scores_(out.size()),
+        grown_(out.size()),
+        low_(out.size()),
+        high_(out.size()) {
     // A reference is the largest exponent of 2, or the next whole number, or any: multiples of an
     // irrational number lie anywhere between two powers of two, in each row elsewhere.
     const double exponent = largest / std::log(2.0);
@@ -135,15 +139,15 @@ class Sums {
                           std::min(weight, roundings.smallest * top);  // what is near 0 may vanish
     const double spread = weight * std::expm1(std::min(error.deviation, 300.0));
     double along = 0, apart = 0;  // v · out, |v − out|²
-    for (std::size_t d = 0; d < v.size(); ++d) along += v[d] * row.out[d];
+    for (std::size_t d = 0; d < v.size(); ++d) along += v[d] * out_[d];
     for (std::size_t d = 0; d < v.size(); ++d) {
-      const double size = std::abs(v[d]), difference = std::abs(v[d] - row.out[d]);
+      const double size = std::abs(v[d]), difference = std::abs(v[d] - out_[d]);
       apart += difference * difference;
       weighed_[d] += weight * size;
       firm_[d] += shifted * difference + summed * size;
       weights_[d] += weight * size * weight * size;
       scores_[d] += spread * difference * spread * difference;
-      grown_[d] += weight * error.growth * (v[d] - row.out[d]);
+      grown_[d] += weight * error.growth * (v[d] - out_[d]);
       low_[d] = std::min(low_[d], v[d]);
       high_[d] = std::max(high_[d], v[d]);
     }
@@ -189,7 +193,7 @@ class Sums {
     row.allowed.resize(dims);
     double cut_off_along = 0;
     for (std::size_t d = 0; d < dims; ++d) {
-      const double out = std::abs(row.out[d]);
+      const double out = std::abs(out_[d]);
       const double at_most = roundings.weight * weighed_[d];
       const double deviation = deviation_of_rounding * roundings.weight * std::sqrt(weights_[d]);
       // As TF32, equal weights round alike, and equal values are cut off alike.
@@ -206,7 +210,7 @@ class Sums {
       const double of_equal_terms = equal_terms * equality(out, weights_[d]) * weighed_[d];
       const double cut_off = cut_off_units * roundings.factors * grown_[d];
       const double surely = firm_[d] + of_equal_terms + std::abs(cut_off);
-      cut_off_along += cut_off * row.out[d];
+      cut_off_along += cut_off * out_[d];
       row.allowed[d] =
           std::min(surely + of_weights + of_factors + of_scores, high_[d] - low_[d]) + of_result;
 
@@ -221,7 +225,7 @@ class Sums {
       const double factors =
           deviation_of_rounding * roundings.factors * std::sqrt(weights_[d]) * out;
       row.variance += rounding * rounding + factors * factors;
-      row.rounding += (rounded_to(roundings.result, 0, row.out[d]) - row.out[d]) * row.out[d];
+      row.rounding += (rounded_to(roundings.result, 0, out_[d]) - out_[d]) * out_[d];
     }
     row.firm += std::abs(cut_off_along);
     // The fewer dims there are, the more the length of a random error may vary.
@@ -251,7 +255,7 @@ class Sums {
   // Per dim: weights times |v|, what may be lost for sure, the sum of squares of weight times v and
   // of the scores' likely errors, what larger dot products would do, and between what a result
   // lies.
-  std::vector<double> weighed_, firm_, weights_, scores_, grown_, low_, high_;
+  std::vector<double> out_, weighed_, firm_, weights_, scores_, grown_, low_, high_;
   std::array<double, 3> places_;  // of the largest weight, for RowBounds::alike
   double largest_spread_ = 0;     // that one key's score may give the row
   double lse_firm_ = 0, lse_variance_ = 0, lse_grown_ = 0, lse_spread_ = 0;
@@ -284,13 +288,17 @@ RowBounds bounds_of(const Problem& p, const semantics::Call& call, const Row& ro
   const Index q_row =
       semantics::row_offset(call.q_stride, semantics::query_place(call, sequence, query), head);
   const double slope = call.alibi ? double(semantics::slope_of(call, sequence.index, head)) : 0;
-  for (const double value : result.out) result.norm_squared += value * value;
+  // What is not finite has no bound, and no part in those of other dims.
+  const auto finite = [](double number) { return std::isfinite(number) ? number : 0; };
+  std::vector<double> out = result.out;
+  for (double& value : out) value = finite(value);
+  for (const double value : out) result.norm_squared += value * value;
 
   double largest = call.sinks ? double(call.sinks[head]) : -infinity;
   for (const double score : scores) largest = std::max(largest, score);
   const double top = std::exp(largest - result.lse);  // the largest weight, normalised
 
-  Sums sums(row, largest, dims);
+  Sums sums(row, largest, out);
   with_element_type(p.dtype, [&](auto type) {
     using Element = decltype(type);
     std::vector<double> v(dims);
@@ -311,7 +319,7 @@ RowBounds bounds_of(const Problem& p, const semantics::Call& call, const Row& ro
                                               slope * std::abs(double(position - key)), largest);
       const auto* stored = static_cast<const Element*>(call.v) +
                            semantics::row_offset(call.v_stride, place, kv_head);
-      for (std::size_t d = 0; d < dims; ++d) v[d] = double(to_float(stored[d]));
+      for (std::size_t d = 0; d < dims; ++d) v[d] = finite(to_float(stored[d]));
       sums.add(roundings, std::exp(score - result.lse), top, error, v, result);
     }
   });

@@ -33,7 +33,6 @@ class Consumer {
     Output out = {};
     OutputAside<config.v_dim / 8> output_aside;
     SumsAside sums_aside;
-    TakenOff taken_off;
     float factor[2], moved_by[2];
     Rows rows = empty_rows();
     pass_over();
@@ -42,7 +41,7 @@ class Consumer {
     ptx::wait<0>();
     ptx::changed(scores);
     free_keys();
-    begin_softmax(scores, rows, moved_by, sums_aside, taken_off);
+    begin_softmax(scores, rows, moved_by);
     finish_softmax(scores, rows);
     pack(scores, weights);
     free_values_passed_over();
@@ -65,14 +64,13 @@ class Consumer {
         ended = true;
         float sums[2];
         sum_rows(rows, sums);
-        const bool any_aside = has_sums_aside(), any_taken_off = takes_off();
+        const bool any_aside = has_sums_aside();
         const bool more = begin_work();
         if (any_aside) {
           sums_aside.join(rows);
           sum_rows(rows, sums);
           note_sums_aside(false);
         }
-        if (any_taken_off) taken_off.give_back(p_.scale, rows);
         finish_rows(p_, assignment(1), group_, row(), rows.reference, sums, factor);
         if (!more) break;
         rows = empty_rows();
@@ -87,7 +85,7 @@ class Consumer {
       ptx::wait<1>();
       ptx::changed(scores);
       free_keys();
-      const bool moved = begin_softmax(scores, rows, moved_by, sums_aside, taken_off);
+      const bool moved = begin_softmax(scores, rows, moved_by);
       ptx::changed(scores);
       // Both ways begin with the same wait, but it must not come before the branch: ptxas lets
       // waits climb to the top of their block, and softmax would come after P V.
@@ -279,8 +277,7 @@ class Consumer {
 
   // Dot products become weights, those of the second row in finish_softmax where that can be: after
   // the wait for P V, beside packing. Whether references moved, and by what.
-  RAPT_DEVICE bool begin_softmax(Scores& scores, Rows& rows, float (&moved_by)[2],
-                                 SumsAside& sums_aside, TakenOff& taken_off) {
+  RAPT_DEVICE bool begin_softmax(Scores& scores, Rows& rows, float (&moved_by)[2]) {
     if constexpr (config.scoring) {
       float share = 0, sizes[2] = {};
       if (p_.call.softcap > 0) {
@@ -301,44 +298,22 @@ class Consumer {
         bool moved = false;
         RAPT_UNROLL
         for (int row = 0; row < 2; ++row) {
-          moved |=
-              move_reference<Element>(scores, sizes[row], capped, row, rows, moved_by, [](int) {});
+          moved |= move_reference<Element>(scores, sizes[row], capped, row, rows, moved_by);
           weigh(scores, capped, row, rows);
         }
         return moved;
       }
-      const bool moved = move_and_weigh(scores, Unscaled{}, rows, moved_by, [](int) {});
-      weigh(scores, Unscaled{}, 1, rows);
+      const bool moved = move_and_weigh(scores, Scaled{1}, rows, moved_by);
+      weigh(scores, Scaled{1}, 1, rows);
       return moved;
     } else {
-      const bool taken = takes_off();  // of this tile, before a larger one may be met in it
-      const auto take_off = [&](int row) {
-        taken_off.take_off(scores, p_.scale, row, rows, sums_aside);
-      };
-      if (!is_whole()) {
-        hide(scores, gpu::minus_infinity);
-        if (taken) {
-          take_off(0);
-          take_off(1);
-        }
-      }
-      return move_and_weigh(scores, scaled(), rows, moved_by, [&](int row) {
-        if (taken) return;
-        if (!takes_off()) taken_off.begin();
-        begin_to_take_off();
-        take_off(row);
-      });
+      hide(scores, gpu::minus_infinity);
+      return move_and_weigh(scores, Scaled{p_.scale}, rows, moved_by);
     }
   }
   RAPT_DEVICE void finish_softmax(Scores& scores, Rows& rows) const {
-    if constexpr (!config.scoring) weigh(scores, scaled(), 1, rows);
+    if constexpr (!config.scoring) weigh(scores, Scaled{p_.scale}, 1, rows);
   }
-  RAPT_DEVICE Scaled scaled() const { return {p_.scale, p_.huge_dot}; }
-
-  // Whether the warp takes something off the dot products of the work. Then no tile is whole, and
-  // where one is, nobody need ask.
-  RAPT_DEVICE bool takes_off() const { return whole_begin_ == no_tile; }
-  RAPT_DEVICE void begin_to_take_off() { whole_begin_ = no_tile; }
   RAPT_DEVICE void add_biases(Scores& scores) {
     shared_.biases_full[group_].wait(biases_ & 1);
     ++biases_;
@@ -350,36 +325,18 @@ class Consumer {
   // References move, and the first row is weighed. Three warpgroups keep all units busy, and fewer
   // instructions are less time. With two it is what they wait for that counts, branches too, and
   // each work begins with references that move.
-  template <class Exponents, class MakeSmall>
-  RAPT_DEVICE static bool move_and_weigh(Scores& scores, const Exponents& exponents, Rows& rows,
-                                         float (&moved_by)[2], MakeSmall make_small) {
+  RAPT_DEVICE static bool move_and_weigh(Scores& scores, const Scaled& scaled, Rows& rows,
+                                         float (&moved_by)[2]) {
     bool moved;
     if constexpr (config.warpgroups == 3) {
-      moved = move_reference<Element>(scores, largest(scores, 0), exponents, 0, rows, moved_by,
-                                      make_small);
-      weigh(scores, exponents, 0, rows);
-      moved |= move_reference<Element>(scores, largest(scores, 1), exponents, 1, rows, moved_by,
-                                       make_small);
+      moved = move_reference<Element>(scores, largest(scores, 0), scaled, 0, rows, moved_by);
+      weigh(scores, scaled, 0, rows);
+      moved |= move_reference<Element>(scores, largest(scores, 1), scaled, 1, rows, moved_by);
     } else {
-      Move moves[2];
-      const auto look = [&] {
-        RAPT_UNROLL
-        for (int row = 0; row < 2; ++row)
-          moves[row] = move_of<Element>(scores, exponents, row, rows);
-      };
-      look();
-      moved = __any_sync(Target::all_lanes, moves[0].wanted || moves[1].wanted);
-      if (Exponents::fused && moved) {
-        const bool huge = is_huge(moves[0], exponents) || is_huge(moves[1], exponents);
-        if (__any_sync(Target::all_lanes, huge)) {
-          make_small(0);
-          make_small(1);
-          look();
-        }
-      }
-      move_reference<Element>(moves[0], exponents, 0, rows, moved_by);
-      weigh(scores, exponents, 0, rows);
-      move_reference<Element>(moves[1], exponents, 1, rows, moved_by);
+      moved = move_reference<Element>(scores, scaled, 0, rows, moved_by);
+      weigh(scores, scaled, 0, rows);
+      moved |= move_reference<Element>(scores, scaled, 1, rows, moved_by);
+      moved = __any_sync(Target::all_lanes, moved);
     }
     return moved;
   }
@@ -387,11 +344,9 @@ class Consumer {
   // Of the thread's first column.
   RAPT_DEVICE int first_key() const { return tile_ * config.keys + Target::lane() % 4 * 2; }
 
-  // Whether all rows of the warpgroup see the whole tile.
-  RAPT_DEVICE bool is_whole() const { return tile_ >= whole_begin_ && tile_ < whole_end_; }
   // Scores of pairs outside the window become `hidden`.
   RAPT_DEVICE void hide(Scores& scores, float hidden) const {
-    if (is_whole()) return;
+    if (tile_ >= whole_begin_ && tile_ < whole_end_) return;
     const Assignment& work = assignment(0);
     RAPT_UNROLL
     for (int half = 0; half < 2; ++half) {
@@ -468,12 +423,11 @@ class Consumer {
   Shared<config>& shared_;
   int group_;
   uint32_t held_[config.held ? config.qk_dim / 16 : 1][4];  // Q (64, qk_dim)
-  int work_ = -1, step_ = 0;       // counted from 0 on, which tells their buffers
-  int tile_ = 0, first_tile_ = 0;  // of keys: where the work is, and where it ends
-  int pause_ = 0;                  // the next tile that ends a span, or the work
-  int passed_over_ = 0;            // tiles, 0 or 1, before the work's first step
-  int biases_ = 0;                 // tiles of them, used so far
-  static constexpr int no_tile = most_length;
+  int work_ = -1, step_ = 0;             // counted from 0 on, which tells their buffers
+  int tile_ = 0, first_tile_ = 0;        // of keys: where the work is, and where it ends
+  int pause_ = 0;                        // the next tile that ends a span, or the work
+  int passed_over_ = 0;                  // tiles, 0 or 1, before the work's first step
+  int biases_ = 0;                       // tiles of them, used so far
   int whole_begin_ = 0, whole_end_ = 0;  // tiles that all of the warpgroup's rows see whole
   bool exists_[2] = {};                  // whether the thread's rows are those of a query
 };

@@ -307,7 +307,6 @@ Parameters parameters_for(const Problem& p, const Device& device, const semantic
       .call = call,
       .schedule = schedule,
       .scale = call.scale * gpu::log2_e,
-      .huge_dot = gpu::most_fused / (call.scale * gpu::log2_e),
       .share_of_cap = p.softcap > 0 ? p.scale / p.softcap : 0,
       .only_capped = is_only_capped(p),
       .counter = nullptr,

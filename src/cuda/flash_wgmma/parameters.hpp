@@ -35,7 +35,6 @@ struct Parameters {
   semantics::Call call;
   Schedule schedule;
   float scale;         // from dot products to exponents of 2
-  float huge_dot;      // of which the exponent is gpu::most_fused
   float share_of_cap;  // that a dot product of 1 is, where there is a soft cap
   bool only_capped;    // dot products only pass through it, and three terms can do for it
   int*

@@ -13,7 +13,6 @@ namespace rapt::cuda::flash_wgmma {
 template <int terms>
 struct Capped {
   static_assert(terms == 3 || terms == 5);
-  static constexpr bool fused = false;  // a cap for which that mattered is not capped like this
   // Of the cap, at most. The polynomial is then off by 4e-7 at most.
   static constexpr float share = terms == 3 ? 0.25f : 0.7f;
   float factors[terms];

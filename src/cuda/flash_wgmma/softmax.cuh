@@ -89,8 +89,6 @@ class SumsAside {
     RAPT_UNROLL
     for (int row = 0; row < 2; ++row) rows.sum[row] = joined(first + row, rows, row).total();
   }
-  // Exponents of the row have `less` taken off from now on.
-  RAPT_DEVICE void lower(int row, float less) { references_[Target::unknown(row)] -= less; }
 
  private:
   RAPT_DEVICE gpu::CompensatedSum joined(int at, const Rows& rows, int row) const {
@@ -107,41 +105,8 @@ class SumsAside {
 // From dot products, or from scores, to exponents: `exponent(dot, minus)` has something taken off
 // at no cost. It rises with the dot product, so the largest exponent is that of the largest one.
 struct Scaled {
-  static constexpr bool fused = true;
-  float scale, huge;  // from `huge` on, products have to be rounded: see gpu::most_fused
+  float scale;
   RAPT_DEVICE float exponent(float dot, float minus) const { return fmaf(dot, scale, -minus); }
-  RAPT_DEVICE bool is_huge(float dot) const { return fabsf(dot) > huge; }
-};
-// Where they are exponents already, minus needs no more places than they have.
-struct Unscaled {
-  static constexpr bool fused = false;
-  RAPT_DEVICE float exponent(float score, float minus) const { return score - minus; }
-};
-
-// Huge dot products leave a multiply-add of their exponents no places for what counts. From where
-// a warp meets one until its work ends, dot products have the largest one of their row taken off,
-// which is exact for those that count, and references are relative to its exponent. None is taken
-// off where it is not finite.
-class TakenOff {
- public:
-  RAPT_DEVICE void begin() {
-    const int first = Target::unknown(0);
-    RAPT_UNROLL
-    for (int row = 0; row < 2; ++row) dots_[first + row] = 0;
-  }
-  template <int n>
-  RAPT_DEVICE void take_off(float (&scores)[n][4], float scale, int row, Rows& rows,
-                            SumsAside& aside);
-  // To exponents as they were.
-  RAPT_DEVICE void give_back(float scale, Rows& rows) const {
-    const int first = Target::unknown(0);
-    RAPT_UNROLL
-    for (int row = 0; row < 2; ++row)
-      rows.reference[row] = fmaf(dots_[first + row], scale, rows.reference[row]);
-  }
-
- private:
-  float dots_[2];
 };
 
 // The largest score of a thread's part of a row.
@@ -162,74 +127,30 @@ RAPT_DEVICE float largest_of_quad(float own) {
   return fmaxf(own, Target::shuffle_xor(own, 1));
 }
 
-template <int n>
-RAPT_DEVICE void TakenOff::take_off(float (&scores)[n][4], float scale, int row, Rows& rows,
-                                    SumsAside& aside) {
-  const int at = Target::unknown(row);
-  const float old = dots_[at], dot = largest_of_quad(largest(scores, row));
-  const bool seen = rows.reference[row] > nothing_seen;
-  float taken = old;
-  if (fabsf(dot) < INFINITY) taken = seen ? fmaxf(dot, old) : dot;
-  dots_[at] = taken;
-  if (seen) {
-    rows.reference[row] = fmaf(old - taken, scale, rows.reference[row]);
-    aside.lower(row, (taken - old) * scale);
-  }
-  RAPT_UNROLL
-  for (int j = 0; j < n; ++j) {
-    RAPT_UNROLL
-    for (int i = 0; i < 2; ++i) scores[j][2 * row + i] -= taken;
-  }
-}
-
-// What a row's reference would have to reach.
-struct Move {
-  float dot;    // the largest of the row
-  bool wanted;  // its exponent exceeds the reference by too much
-};
+// Moves a row's reference to where its exponents need it. What was summed with the old one is
+// multiplied by `factor`, here the sum; false if that is 1 for the quad.
 template <class Element, int n, class Exponents>
-RAPT_DEVICE Move move_of(const float (&scores)[n][4], const Exponents& exponents, int row,
-                         const Rows& rows) {
-  const float dot = largest_of_quad(largest(scores, row));
-  return {dot, exponents.exponent(dot, rows.reference[row]) > most<Element>};
-}
-// Whether the reference would be too large to be fused with products.
-template <class Exponents>
-RAPT_DEVICE bool is_huge(const Move& move, const Exponents& exponents) {
-  if constexpr (!Exponents::fused)
-    return false;
-  else
-    return move.wanted && exponents.is_huge(move.dot);
-}
-
-// What was summed with the old reference is multiplied by `factor`, here the sum.
-template <class Element, class Exponents>
-RAPT_DEVICE void move_reference(const Move& move, const Exponents& exponents, int row, Rows& rows,
-                                float (&factor)[2]) {
-  const float old = rows.reference[row];
+RAPT_DEVICE bool move_reference(const float (&scores)[n][4], const Exponents& exponents, int row,
+                                Rows& rows, float (&factor)[2]) {
+  const float old = rows.reference[row], dot = largest_of_quad(largest(scores, row));
+  const bool moved = exponents.exponent(dot, old) > most<Element>;
   // Never +∞, so that an exponent of +∞ makes the sum +∞ and not NaN.
-  if (move.wanted)
-    rows.reference[row] = fminf(exponents.exponent(move.dot, 0) - lead<Element>, FLT_MAX);
+  if (moved) rows.reference[row] = fminf(exponents.exponent(dot, 0) - lead<Element>, FLT_MAX);
   factor[row] = Target::exp2(old - rows.reference[row]);
   rows.sum[row] *= factor[row];
+  return moved;
 }
 
 // The same where a vote of the warp says that a reference may move, which is returned. No score of
-// the thread's part of the row is above `bound`. make_small(row) comes first where scores are huge.
-template <class Element, int n, class Exponents, class MakeSmall>
-RAPT_DEVICE bool move_reference(float (&scores)[n][4], float bound, const Exponents& exponents,
-                                int row, Rows& rows, float (&factor)[2], MakeSmall make_small) {
+// the thread's part of the row is above `bound`.
+template <class Element, int n, class Exponents>
+RAPT_DEVICE bool move_reference(const float (&scores)[n][4], float bound,
+                                const Exponents& exponents, int row, Rows& rows,
+                                float (&factor)[2]) {
   factor[row] = 1;
   const float exponent = exponents.exponent(bound, rows.reference[row]);
   const bool any = __any_sync(Target::all_lanes, exponent > most<Element>);
-  if (any) {
-    Move move = move_of<Element>(scores, exponents, row, rows);
-    if (Exponents::fused && __any_sync(Target::all_lanes, is_huge(move, exponents))) {
-      make_small(row);
-      move = move_of<Element>(scores, exponents, row, rows);
-    }
-    move_reference<Element>(move, exponents, row, rows, factor);
-  }
+  if (any) move_reference<Element>(scores, exponents, row, rows, factor);
   return any;
 }
 
