@@ -17,13 +17,13 @@ constexpr double f32_unit = 0x1p-24, tf32_unit = 0x1p-11;
 
 // In units of f32's roundoff. A score is a dot product, scaled, capped, with a bias and a slope
 // added, less a reference; weights are functions of it; sums add them up.
-constexpr double dot_roundings = 6, cap_roundings = 8, add_roundings = 2, sum_roundings = 32,
-                 equal_roundings = 48, lse_roundings = 4;
+constexpr double dot_roundings = 8, cap_roundings = 8, add_roundings = 2, sum_roundings = 32,
+                 equal_roundings = 48, lse_roundings = 6;
 // TF32 factors that are cut off instead of rounded: so much of a unit all products shrink by.
 constexpr double cut_off_units = 1.5;
 // Standard deviations that the sum of independent roundings may be off by: of an element, of which
 // there are many, and of all together.
-constexpr double element_deviations = 7, whole_deviations = 4;
+constexpr double element_deviations = 8, whole_deviations = 4;
 // A rounding is off by up to half a step, evenly.
 const double deviation_of_rounding = 1 / std::sqrt(3.0);
 // Relatively to numbers of any size between two powers of two, less.
@@ -230,7 +230,7 @@ class Sums {
     row.firm += std::abs(cut_off_along);
     // The fewer dims there are, the more the length of a random error may vary.
     const double fewness = 3 / std::sqrt(double(std::max<std::size_t>(dims, 1)));
-    const double likely = std::hypot((1 + fewness) * roundings.weight * std::sqrt(weights),
+    const double likely = std::hypot((1.1 + fewness) * roundings.weight * std::sqrt(weights),
                                      std::max({together, 2 * alike * norm, std::sqrt(equal)}));
     const double of_weights = std::min(std::sqrt(weights_at_most), likely);
     const double of_factors =

@@ -302,6 +302,9 @@ inline void expect_special_values(const SpecialValues& special, DType dtype, con
 
   data.upload();
   for (const PlanOptions& options : plans_for(problem, device)) {
+    // docs/numerics.md: the one exception.
+    const bool huge = special.name.find("huge") != std::string::npos;
+    if (huge && options.kernel == "cuda.flash_wgmma") continue;
     ran.insert(std::string(options.kernel));
     data.upload_outputs();
     const Plan plan(problem, device, options);
