@@ -235,6 +235,20 @@ TEST_F(Tuned, FileInTheConfigFolderIsObeyedUnlessRaptTuningIsSet) {
   EXPECT_EQ(explain(problem, device()).kernel, "cpu.naive");
 }
 
+TEST_F(Tuned, DecidesNothingWhereBitsMustNotDependOnTheBatch) {
+  Problem invariant = problem;
+  invariant.batch_invariant = true;
+  TunedWinner one = winner("cpu.cheapest", "tile=32,splits=2");
+  one.problem = invariant.to_string();
+  write(one);
+  const Explanation explanation = explain(invariant, device());
+  EXPECT_EQ(explanation.reason, "least estimate for any batch");
+  EXPECT_TRUE(explanation.warnings.empty());
+  EXPECT_EQ(Plan(invariant, device()).config().to_string(), "tile=64,splits=1");
+  const PlanOptions named = {.kernel = "cpu.cheapest"};
+  EXPECT_EQ(Plan(invariant, device(), named).config().to_string(), "tile=64,splits=1");
+}
+
 TEST_F(Tuned, WarningIsLoggedOnceForAPlan) {
   write("junk");
   const ScopedVariable log("RAPT_LOG", "1");

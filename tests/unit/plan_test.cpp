@@ -195,5 +195,20 @@ TEST(Workspace, OfFlashKernelsGrowsNoFasterThanTheSequence) {
   }
 }
 
+TEST(Plan, OfWhatMustNotDependOnTheBatchHasTheSameKernelForAnyBatchAndBounds) {
+  for (const auto& [small, large] :
+       {std::pair{"b1 h8/2 q1 kv12 d64 f32 lengths batch-invariant",
+                  "b200 h8/2 q512 kv9000 d64 f32 lengths batch-invariant"},
+        std::pair{"b1 h8 q3 kv300 d128 bf16 batch-invariant",
+                  "b64 h8 q3 kv300 d128 bf16 batch-invariant"},
+        std::pair{"b2 h8 q1 kv64 d64 f16 varlen2 page16 lengths batch-invariant",
+                  "b9 h8 q700 kv5000 d64 f16 varlen4000 page16 lengths batch-invariant"}}) {
+    const Explanation one = explain(Problem::parse(small), Device::cpu(2));
+    const Explanation other = explain(Problem::parse(large), Device::cpu(2));
+    EXPECT_EQ(one.kernel, other.kernel) << small;
+    EXPECT_NE(one.kernel, "") << one.reason;
+  }
+}
+
 }  // namespace
 }  // namespace rapt::test
