@@ -101,7 +101,18 @@ void depends_on_batch(const Task& task, const semantics::Call& call, const Launc
   if (call.batch > 1) flip_last_bit(task, call);
 }
 
-// Within what a single element may be off, but not all of them together.
+void silent_alone(const Task& task, const semantics::Call& call, const Launch&) {
+  auto* begin = static_cast<std::byte*>(call.out);
+  if (call.batch == 1) std::memset(begin, 0xff, std::size_t(end_of_out(task, call) - begin));
+}
+
+void hides_nan(const Task& task, const semantics::Call& call, const Launch&) {
+  auto* element = static_cast<float*>(call.out);
+  auto* end = reinterpret_cast<float*>(end_of_out(task, call));
+  for (; element != end; ++element) *element = *element != *element ? 0 : *element;
+}
+
+// By more than f32 loses, and by less than a glance shows.
 void slightly_off(const Task& task, const semantics::Call& call, const Launch&) {
   auto* element = static_cast<float*>(call.out);
   auto* end = reinterpret_cast<float*>(end_of_out(task, call));
@@ -170,6 +181,8 @@ std::span<const Kernel* const> registered_kernels() {
       broken("cpu.depends_on_threads", "one thread gives other bits",
              prepare_changed<depends_on_threads>),
       broken("cpu.depends_on_batch", "a batch gives other bits", prepare_changed<depends_on_batch>),
+      broken("cpu.silent_alone", "a batch of one is left unwritten", prepare_changed<silent_alone>),
+      broken("cpu.hides_nan", "NaN becomes 0", prepare_changed<hides_nan>),
       broken("cpu.slightly_off", "every element is off by 1e-5", prepare_changed<slightly_off>),
       broken("cpu.writes_past_lse", "one byte past lse is written",
              prepare_changed<writes_past_lse>),

@@ -47,7 +47,21 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"cpu.depends_on_threads", plain, "a second run gives other bits"},
         Fault{"cpu.depends_on_batch", "b2 h4 s33 d32 f32 batch-invariant",
               "gives other bits than in its batch"},
+        Fault{"cpu.silent_alone", "b2 h4 s33 d32 f32 batch-invariant",
+              "left an element of out unwritten"},
         Fault{"cpu.breaks_promise", plain, "not today"}));
+
+TEST(Harness, FindsNaNThatVanishesInSomeOfItsCases) {
+  int found = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    verify::Case one(Problem::parse("b1 h2 s9 d8 f32"), Device::cpu(1), seed);
+    EXPECT_EQ(one.run("cpu.naive").verdict, verify::Verdict::passed) << "seed " << seed;
+    const verify::Outcome outcome = one.run("cpu.hides_nan");
+    found += outcome.verdict == verify::Verdict::failed &&
+             outcome.sentence.find("it must not be finite") != std::string::npos;
+  }
+  EXPECT_GE(found, 2);
+}
 
 TEST(Harness, RepeatsACaseFromItsCommandLine) {
   const verify::Case one(Problem::parse("b2 h4/2 q5 kv9 d8 f16 causal"), Device::cpu(2), 77);
