@@ -25,7 +25,7 @@ void check(const Device& device) {
 
 // Whose bits must not depend on the batch is chosen for by what a row of it has of its own: head
 // dims, types, features; its lengths too, unless those are bounds, which other sequences set. The
-// batch is taken for one that fills the device.
+// batch is taken for one that fills the device and shares what it may: a batch of one cannot tell.
 Problem as_in_any_batch(const Problem& problem) {
   constexpr std::int64_t batch = 64, queries = 256, keys = 4096;
   Problem p = problem;
@@ -36,6 +36,11 @@ Problem as_in_any_batch(const Problem& problem) {
   }
   p.total_q = p.batch * p.q_len;
   p.total_kv = p.batch * p.kv_len;
+  for (ScoreTensor* tensor : {&p.bias, &p.mask}) {
+    tensor->varies[0] = false;
+    tensor->stride[0] = 0;
+  }
+  p.alibi_per_sequence = false;
   return p;
 }
 

@@ -124,7 +124,7 @@ class Unbounded {
 struct Whole {
   double error_squared = 0, norm_squared = 0, bound_squared = 0, plain_squared = 0;
   double along = 0;  // error times out
-  double firm = 0, variance = 0, rounding = 0, elements = 0;
+  double firm = 0, variance = 0, rounding = 0, rows = 0, elements = 0;
   double vanishing = 0;              // what a step near 0 in every element would do to `along`
   std::array<double, 2> alike = {};  // the first of RowBounds::alike
 
@@ -138,6 +138,7 @@ struct Whole {
     firm += bounds.firm;
     variance += bounds.variance;
     rounding += bounds.rounding;
+    ++rows;
     elements += double(bounds.out.size());
     for (std::size_t i = 0; i < alike.size(); ++i) alike[i] += bounds.alike[i];
   }
@@ -167,6 +168,14 @@ class Checks {
   double worst_ = 1;
 };
 
+// Rows of the same query, whose weights may round alike.
+double rows_alike(const Problem& p, double rows) {
+  double result = p.q[1] == 0 ? double(p.varlen ? p.total_q : p.q_len) : 1;
+  if (p.q[0] == 0 && !p.varlen) result *= double(p.batch);
+  if (p.q[2] == 0) result *= double(p.heads);
+  return std::clamp(result, 1.0, std::max(rows, 1.0));
+}
+
 // What hides in every row alike: a scale or a sum that is off a little, and results that are right
 // row by row but worse than the plain computation's.
 void check_whole(const Problem& p, const Whole& whole, Checks& checks) {
@@ -174,7 +183,8 @@ void check_whole(const Problem& p, const Whole& whole, Checks& checks) {
   const bool tf32 = p.dtype == DType::f32 && p.tf32;
   const double unit = tf32 ? 0x1p-11 : unit_roundoff(p.dtype);
   if (whole.elements >= many_elements) {
-    const double likely = std::max({4 * std::sqrt(whole.variance), 2 * std::abs(whole.alike[0]),
+    const double variance = whole.variance * rows_alike(p, whole.rows);
+    const double likely = std::max({4 * std::sqrt(variance), 2 * std::abs(whole.alike[0]),
                                     2 * std::abs(whole.alike[1])}) +
                           std::abs(whole.rounding);
     const double always = tf32 ? unit / 2 : std::max(unit / 8, 32 * unit_roundoff(DType::f32));

@@ -19,6 +19,8 @@ constexpr double f32_unit = 0x1p-24, tf32_unit = 0x1p-11;
 // added, less a reference; weights are functions of it; sums add them up.
 constexpr double dot_roundings = 8, cap_roundings = 8, add_roundings = 2, sum_roundings = 32,
                  equal_roundings = 48, lse_roundings = 6;
+// Tensor cores cut off what they add up, so terms of one sign all lose.
+constexpr double same_sign_roundings = 32;
 // TF32 factors that are cut off instead of rounded: so much of a unit all products shrink by.
 constexpr double cut_off_units = 1.5;
 // Standard deviations that the sum of independent roundings may be off by: of an element, of which
@@ -137,7 +139,9 @@ class Sums {
     const double shifted = weight * std::expm1(std::min(error.firm, 700.0));
     const double summed = weight * sum_roundings * f32_unit +
                           std::min(weight, roundings.smallest * top);  // what is near 0 may vanish
-    const double spread = weight * std::expm1(std::min(error.deviation, 300.0));
+    // A weight grows faster than its score: as a deviation counts what the largest one does.
+    const double spread =
+        weight * std::expm1(std::min(whole_deviations * error.deviation, 300.0)) / whole_deviations;
     double along = 0, apart = 0;  // v · out, |v − out|²
     for (std::size_t d = 0; d < v.size(); ++d) along += v[d] * out_[d];
     for (std::size_t d = 0; d < v.size(); ++d) {
@@ -184,6 +188,7 @@ class Sums {
 
     // Terms that are all equal round alike as they are added up; those that differ do not.
     const double equal_terms = std::min(equal_roundings, keys_ / 4) * f32_unit;
+    const double same_sign = std::min(same_sign_roundings, keys_ / 4) * f32_unit;
     const auto equality = [&](double sum, double squares) {
       return squares > 0 ? sum * sum / (keys_ * squares) : 0;
     };
@@ -209,7 +214,7 @@ class Sums {
       const double of_result = roundings.result * out;
       const double of_equal_terms = equal_terms * equality(out, weights_[d]) * weighed_[d];
       const double cut_off = cut_off_units * roundings.factors * grown_[d];
-      const double surely = firm_[d] + of_equal_terms + std::abs(cut_off);
+      const double surely = firm_[d] + of_equal_terms + same_sign * out + std::abs(cut_off);
       cut_off_along += cut_off * out_[d];
       row.allowed[d] =
           std::min(surely + of_weights + of_factors + of_scores, high_[d] - low_[d]) + of_result;

@@ -40,6 +40,16 @@ TEST(FlashMma, SplitsKeysWhereRowsDoNotFillTheChip) {
   EXPECT_EQ(first_config("b1 h32/8 q8 kv32768 d128 bf16 batch-invariant").at("splits"), 1);
 }
 
+TEST(FlashMma, IsChosenOrNotByNothingThatABatchOfOneCannotTell) {
+  const auto chosen = [](const char* problem) {
+    return explain(Problem::parse(problem), imagined_hopper()).kernel;
+  };
+  EXPECT_EQ(chosen("b3 h4 s3 d64 f16 causal bias:bhqk:f32 alibi:b varlen batch-invariant"),
+            chosen("b1 h4 s3 d64 f16 causal bias:hqk:f32 alibi varlen batch-invariant"));
+  EXPECT_EQ(chosen("b3 h3 q47 kv50 d8/64 f16 bias:bqk:f32 mask:bqk varlen align2 batch-invariant"),
+            chosen("b1 h3 q47 kv50 d8/64 f16 bias:qk:f32 mask:qk varlen align2 batch-invariant"));
+}
+
 TEST(FlashMma, HasSmallTilesForTheRowsOfAGroup) {
   EXPECT_EQ(first_config("b16 h32/8 q4 kv8192 d128 bf16").at("rows"), 16);
   EXPECT_EQ(first_config("b16 h64/1 q1 kv8192 d128 bf16").at("rows"), 64);
