@@ -36,10 +36,10 @@ void SharedMemory::forget_everything() {
   now_ = 0;
 }
 
-bool SharedMemory::races(Stamp earlier, int thread) const {
-  if (earlier < block_start_ || thread_of(earlier) == thread) return false;
+bool SharedMemory::races(Stamp promoted, int thread) const {
+  if (promoted < block_start_ || thread_of(promoted) == thread) return false;
   const int wave = thread / wave_size_;
-  return wave_of(earlier) != wave || earlier >= wave_start_[wave];
+  return wave_of(promoted) != wave || promoted >= wave_start_[wave];
 }
 
 int SharedMemory::note_news_of_read(int thread, int first, int end) {
@@ -47,13 +47,13 @@ int SharedMemory::note_news_of_read(int thread, int first, int end) {
   for (int i = first; i < end; ++i) {
     if (races(written_[i], thread)) return thread_of(written_[i]);
     if (many_read_[i] == read_by_waves() || many_read_[i] == read_by_wave(wave)) continue;
-    const Stamp earlier = read_[i];
-    if (earlier >= block_start_ && wave_of(earlier) != wave) {
+    const Stamp promoted = read_[i];
+    if (promoted >= block_start_ && wave_of(promoted) != wave) {
       other_read_[i] = stamp(thread);
       many_read_[i] = read_by_waves();
-    } else if (earlier < wave_start_[wave]) {
+    } else if (promoted < wave_start_[wave]) {
       read_[i] = stamp(thread);
-    } else if (thread_of(earlier) != thread) {
+    } else if (thread_of(promoted) != thread) {
       other_read_[i] = stamp(thread);
       many_read_[i] = read_by_wave(wave);
     }
@@ -63,8 +63,8 @@ int SharedMemory::note_news_of_read(int thread, int first, int end) {
 
 int SharedMemory::note_contested_write(int thread, int first, int end) {
   for (int i = first; i < end; ++i) {
-    for (const Stamp earlier : {written_[i], read_[i], other_read_[i]}) {
-      if (races(earlier, thread)) return thread_of(earlier);
+    for (const Stamp promoted : {written_[i], read_[i], other_read_[i]}) {
+      if (races(promoted, thread)) return thread_of(promoted);
     }
     written_[i] = stamp(thread);
   }

@@ -70,7 +70,7 @@ class SharedMemory {
   Stamp read_by_wave(int wave) const { return wave_start_[wave] | wave * wave_size_; }
   Stamp read_by_waves() const { return block_start_ | 1; }
 
-  bool races(Stamp earlier, int thread) const;
+  bool races(Stamp promoted, int thread) const;
   int note_news_of_read(int thread, int first, int end);
   int note_contested_write(int thread, int first, int end);
   void forget_everything();

@@ -54,8 +54,8 @@ struct FewKeysOut {
     const auto values = Target::template shared<float>(values_at, few_keys * values_stride);
     RAPT_UNROLL
     for (int h = 0; h < 2; ++h) {
-      halves[h].put(0, Target::template shared<float>(values_at + tile_bytes<half, dims> * h,
-                                                      half * values_stride));
+      halves[h].store_tile(0, Target::template shared<float>(values_at + tile_bytes<half, dims> * h,
+                                                             half * values_stride));
     }
     float of_keys[keys_each];
     const RowState state = weigh(m, t, of_keys);
@@ -110,20 +110,20 @@ struct FewKeysOut {
       }
     }
     RowState state = first_state(call, t.head);
-    const float sink = state.reference;
+    const float sink = state.row_max;
     RAPT_UNROLL
     for (int j = 0; j < keys_each; ++j) {
       const int key = first_key + j;
       const bool sees = key >= seen.begin && key < seen.end;
       of_keys[j] = !sees ? minus_infinity
-                   : has_scoring(call)
+                   : has_score_mod(call)
                        ? scored_exponent<Target, Element>(call, t.sequence.index, t.head, query,
                                                           position, key, of_keys[j])
                        : Target::product(of_keys[j], call.scale * log2_e);
-      state.reference = of_keys[j] > state.reference ? of_keys[j] : state.reference;
+      state.row_max = of_keys[j] > state.row_max ? of_keys[j] : state.row_max;
     }
-    state.reference = largest_over<Target, thread_columns>(state.reference);
-    const float base = finite_reference(state.reference);
+    state.row_max = largest_over<Target, thread_columns>(state.row_max);
+    const float base = finite_max(state.row_max);
     float sum = 0;
     RAPT_UNROLL
     for (int j = 0; j < keys_each; ++j) {

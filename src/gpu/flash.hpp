@@ -4,18 +4,18 @@
 //
 //   for each tile of keys:
 //     K → shared memory;  S = Q Kᵀ in registers
-//     reference = max(reference, S);  P = 2^(S − reference) → shared memory;  V → where K was
-//     O = O · 2^(old reference − reference) + P V in registers
+//     row max = max(row max, S);  P = 2^(S − row max) → shared memory;  V → where K was
+//     O = O · 2^(old row max − row max) + P V in registers
 //
 // Row maxima are reduced by shuffles among the 8 lanes that share a row; row sums stay apart in
-// them until the end. O is set aside after every span of keys. Tiles that every query sees whole
+// them until the end. O is promoted after every span of keys. Tiles that every query sees whole
 // skip all comparisons with key ranges.
 #pragma once
 
 #include "src/gpu/key_rows.hpp"
 #include "src/gpu/launch.hpp"
-#include "src/gpu/scoring.hpp"
-#include "src/gpu/sums.hpp"
+#include "src/gpu/long_sums.hpp"
+#include "src/gpu/softmax.hpp"
 #include "src/gpu/tiles.hpp"
 
 namespace rapt::gpu {
@@ -79,8 +79,8 @@ struct Flash {
         semantics::keys_of_some(call.window, position, last + sequence.offset, sequence.kv_len);
     const semantics::Range all =
         semantics::keys_of_all(call.window, position, last + sequence.offset, sequence.kv_len);
-    const bool scoring = has_scoring(call);
-    const float scale = scoring ? 1.0f : call.scale * log2_e;
+    const bool score_mod = has_score_mod(call);
+    const float scale = score_mod ? 1.0f : call.scale * log2_e;
     const bool whole_qk = whole_accesses<Element>(p.aligned, call.qk_dim);
     const bool whole_v = whole_accesses<Element>(p.aligned, call.v_dim);
 
@@ -97,12 +97,12 @@ struct Flash {
         });
 
     const RowState start = first_state(call, head);
-    float references[rows_each], out[rows_each][dims_each] = {};
+    float row_max[rows_each], out[rows_each][dims_each] = {};
     CompensatedSum sums[rows_each];
-    SumsSetAside<Target, rows_each, dims_each> earlier;
+    PromotedSums<Target, rows_each, dims_each> promoted;
     RAPT_UNROLL
     for (int i = 0; i < rows_each; ++i) {
-      references[i] = start.reference;
+      row_max[i] = start.row_max;
       sums[i] = {Place::column() == 0 ? start.sum : 0.0f, 0};
     }
 
@@ -123,7 +123,7 @@ struct Flash {
       } else {
         static_assert(config.dim == 2 * products_of_sum);
         add_products<Place>(queries, dim_stride, keys, dim_stride, 0, scores);
-        put(weights, scores);
+        store_tile(weights, scores);
         clear(scores);
         add_products<Place>(queries, dim_stride, keys, dim_stride, products_of_sum, scores);
         add(weights, scores);
@@ -131,24 +131,24 @@ struct Flash {
       Target::block_barrier();  // the keys are used
       load_tile<Target, Element, config.keys, config.dim, threads>(
           keys, call.v_dim, whole_v, [&](int row) { return row_of(value_rows, row); });
-      if (scoring || tile < all.begin || tile + config.keys > all.end) {
-        put(weights, scores);
-        hide(call, sequence, head, first, tile, scoring, weights);
+      if (score_mod || tile < all.begin || tile + config.keys > all.end) {
+        store_tile(weights, scores);
+        apply_mask(call, sequence, head, first, tile, score_mod, weights);
         RAPT_UNROLL
         for (int i = 0; i < rows_each; ++i) {
           RAPT_UNROLL
           for (int j = 0; j < keys_each; ++j) scores[i][j] = weights.load(weight_at(i, j));
         }
       }
-      weigh(scale, scores, references, sums, out);
-      put(weights, scores);
+      online_softmax(scale, scores, row_max, sums, out);
+      store_tile(weights, scores);
       Target::block_barrier();
       multiply_by_columns<Place, rows_each, dims_each, config.keys>(weights, key_stride, keys,
                                                                     dim_stride, out);
-      if ((tile + config.keys) % span_of_sums<Element> == 0) earlier.set_aside(references, out);
+      if ((tile + config.keys) % span_of_sums<Element> == 0) promoted.promote(row_max, out);
     }
-    earlier.join_out(references, out);
-    finish(call, sequence, head, first, p.aligned, references, sums, out);
+    promoted.join_out(row_max, out);
+    finish(call, sequence, head, first, p.aligned, row_max, sums, out);
   }
 
   // Where the weights tile holds what a thread has in scores[i][j]. Nobody else touches it before
@@ -157,7 +157,7 @@ struct Flash {
     return Place::row(i) * key_stride + Place::column() + Place::columns * j;
   }
   template <class Tile>
-  RAPT_DEVICE static void put(Tile weights, const float (&scores)[rows_each][keys_each]) {
+  RAPT_DEVICE static void store_tile(Tile weights, const float (&scores)[rows_each][keys_each]) {
     RAPT_UNROLL
     for (int i = 0; i < rows_each; ++i) {
       RAPT_UNROLL
@@ -185,8 +185,9 @@ struct Flash {
   // become −∞. Through shared memory, since a loop over registers would be unrolled into a kernel
   // several times as long.
   template <class Tile>
-  RAPT_DEVICE static void hide(const semantics::Call& call, const semantics::Sequence& sequence,
-                               Index head, Index first, Index tile, bool scoring, Tile weights) {
+  RAPT_DEVICE static void apply_mask(const semantics::Call& call,
+                                     const semantics::Sequence& sequence, Index head, Index first,
+                                     Index tile, bool score_mod, Tile weights) {
     RAPT_NO_UNROLL
     for (int i = 0; i < rows_each; ++i) {
       const Index query = first + Place::row(i), position = query + sequence.offset;
@@ -197,18 +198,19 @@ struct Flash {
         const int at = weight_at(i, j);
         if (query >= sequence.q_len || key < seen.begin || key >= seen.end)
           weights.store(at, minus_infinity);
-        else if (scoring)
+        else if (score_mod)
           weights.store(at, scored_exponent<Target, Element>(call, sequence.index, head, query,
                                                              position, key, weights.load(at)));
       }
     }
   }
 
-  // Scores become weights; what was summed so far is brought to the new reference. Lanes that share
+  // Scores become weights; what was summed so far is brought to the new row max. Lanes that share
   // a row share all their rows, and so what happens to huge ones.
-  RAPT_DEVICE static void weigh(float scale, float (&scores)[rows_each][keys_each],
-                                float (&references)[rows_each], CompensatedSum (&sums)[rows_each],
-                                float (&out)[rows_each][dims_each]) {
+  RAPT_DEVICE static void online_softmax(float scale, float (&scores)[rows_each][keys_each],
+                                         float (&row_max)[rows_each],
+                                         CompensatedSum (&sums)[rows_each],
+                                         float (&out)[rows_each][dims_each]) {
     bool huge = false;
     RAPT_UNROLL
     for (int i = 0; i < rows_each; ++i) {
@@ -216,10 +218,10 @@ struct Flash {
       RAPT_UNROLL
       for (int j = 1; j < keys_each; ++j) largest = scores[i][j] > largest ? scores[i][j] : largest;
       largest = Target::product(largest_over<Target, thread_columns>(largest), scale);
-      const float reference = largest > references[i] ? largest : references[i];
-      const float rescale = rescale_factor<Target>(references[i], reference);
-      references[i] = reference;
-      huge = huge || !can_be_fused(finite_reference(reference));
+      const float new_max = largest > row_max[i] ? largest : row_max[i];
+      const float rescale = rescale_factor<Target>(row_max[i], new_max);
+      row_max[i] = new_max;
+      huge = huge || !can_be_fused(finite_max(new_max));
       sums[i].scale(rescale);
       RAPT_UNROLL
       for (int x = 0; x < dims_each; ++x) out[i][x] *= rescale;
@@ -234,7 +236,7 @@ struct Flash {
     }
     RAPT_UNROLL
     for (int i = 0; i < rows_each; ++i) {
-      const float base = finite_reference(references[i]);
+      const float base = finite_max(row_max[i]);
       float sum = 0;
       RAPT_UNROLL
       for (int j = 0; j < keys_each; ++j) {
@@ -247,12 +249,12 @@ struct Flash {
 
   RAPT_DEVICE static void finish(const semantics::Call& call, const semantics::Sequence& sequence,
                                  Index head, Index first, bool aligned,
-                                 const float (&references)[rows_each],
+                                 const float (&row_max)[rows_each],
                                  const CompensatedSum (&sums)[rows_each],
                                  const float (&out)[rows_each][dims_each]) {
     RAPT_UNROLL
     for (int i = 0; i < rows_each; ++i) {
-      const RowState state = {references[i], sum_over<Target, thread_columns>(sums[i].total())};
+      const RowState state = {row_max[i], sum_over<Target, thread_columns>(sums[i].total())};
       const Index query = first + Place::row(i);
       if (query >= sequence.q_len) continue;
       const semantics::Place place = semantics::query_place(call, sequence, query);

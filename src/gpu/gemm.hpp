@@ -14,9 +14,9 @@
 #include "src/gpu/block_reductions.hpp"
 #include "src/gpu/key_rows.hpp"
 #include "src/gpu/launch.hpp"
+#include "src/gpu/long_sums.hpp"
 #include "src/gpu/rows.hpp"
-#include "src/gpu/scoring.hpp"
-#include "src/gpu/sums.hpp"
+#include "src/gpu/softmax.hpp"
 
 namespace rapt::gpu {
 
@@ -163,7 +163,7 @@ struct GemmSoftmax {
     float largest = minus_infinity;
     for (Index key = seen.begin + Target::thread(); key < seen.end; key += threads) {
       const float dot = scores[key];
-      const float exponent = has_scoring(call)
+      const float exponent = has_score_mod(call)
                                  ? scored_exponent<Target, Element>(call, r.sequence.index, r.head,
                                                                     r.query, position, key, dot)
                                  : dot * (call.scale * log2_e);
@@ -174,7 +174,7 @@ struct GemmSoftmax {
 
     // The same threads read what they wrote; f32 weights take its place. They are relative to the
     // largest of them: a sink may be so much larger that 16 bits could not hold them.
-    const float base = finite_reference(largest);
+    const float base = finite_max(largest);
     CompensatedSum sum = {0, 0};
     for (Index key = seen.begin + Target::thread(); key < seen.end; key += threads) {
       const float weight = Target::exp2(scores[key] - base);
@@ -186,15 +186,15 @@ struct GemmSoftmax {
     const float total = sum_of_block<Target, threads>(sum.total());
     if (Target::thread() > 0) return;
     const RowState sink = first_state(call, r.head);
-    p.row_sums[row] = total + sink.sum * Target::exp2(sink.reference - base);
+    p.row_sums[row] = total + sink.sum * Target::exp2(sink.row_max - base);
     if (call.lse) {
-      const float reference = largest > sink.reference ? largest : sink.reference;
-      const float origin = finite_reference(reference);
+      const float new_max = largest > sink.row_max ? largest : sink.row_max;
+      const float origin = finite_max(new_max);
       const float whole =
-          total * Target::exp2(largest - origin) + sink.sum * Target::exp2(sink.reference - origin);
+          total * Target::exp2(largest - origin) + sink.sum * Target::exp2(sink.row_max - origin);
       const semantics::Place place = semantics::query_place(call, r.sequence, r.query);
       call.lse[semantics::lse_offset(call, place, r.head)] =
-          natural_log_sum<Target>({reference, whole});
+          natural_log_sum<Target>({new_max, whole});
     }
   }
 };

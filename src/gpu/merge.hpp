@@ -8,7 +8,7 @@
 #include "src/gpu/divisor.hpp"
 #include "src/gpu/launch.hpp"
 #include "src/gpu/rows.hpp"
-#include "src/gpu/scoring.hpp"
+#include "src/gpu/softmax.hpp"
 #include "src/semantics/call.hpp"
 
 namespace rapt::gpu {
@@ -83,8 +83,8 @@ struct Merge : MergeShape {
     // A NaN of either side makes the sum one, and so does +∞ the sum +∞. Else the larger side's
     // weight is 1.
     const float largest = first_lse > second_lse ? first_lse : second_lse;
-    const float first_weight = weight(first_lse, finite_reference(largest));
-    const float second_weight = weight(second_lse, finite_reference(largest));
+    const float first_weight = weight(first_lse, finite_max(largest));
+    const float second_weight = weight(second_lse, finite_max(largest));
     const float sum = first_weight + second_weight;
     const float factor = sum == 0 ? 0.0f : 1.0f / sum;
     const float first_share = first_weight * factor, second_share = second_weight * factor;
@@ -117,9 +117,9 @@ struct Merge : MergeShape {
     if (from.dtype == DType::f32)
       return load_raw_row<Once, each>(static_cast<const float*>(from.out) + offset, at, dim,
                                       from.whole);
-    const RawRow<F16, each> sixteen = load_raw_row<Once, each>(
+    const RawRow<F16, each> b16 = load_raw_row<Once, each>(
         static_cast<const F16*>(from.out) + offset, at, dim, from.whole);  // bf16 alike
-    return {{sixteen.access[0]}};
+    return {{b16.access[0]}};
   }
 
   RAPT_DEVICE static void to_floats(const Raw& raw, DType dtype, float (&to)[each]) {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "src/gpu/key_rows.hpp"
+#include "src/gpu/long_sums.hpp"
 #include "src/gpu/rows.hpp"
 #include "src/gpu/score_matrix.hpp"
-#include "src/gpu/sums.hpp"
 
 namespace rapt::gpu {
 

@@ -13,8 +13,8 @@
 #include "src/gpu/block_reductions.hpp"
 #include "src/gpu/divisor.hpp"
 #include "src/gpu/launch.hpp"
-#include "src/gpu/scoring.hpp"
-#include "src/gpu/sums.hpp"
+#include "src/gpu/long_sums.hpp"
+#include "src/gpu/softmax.hpp"
 
 namespace rapt::gpu {
 
@@ -31,9 +31,9 @@ struct ScoreMatrix {
   Index first_key, chunk;   // this pass's keys; a multiple of matrix_access a pass
   Index slices, slice_dim;  // parts of the head dim
   float* scores;            // (slices, rows, chunk)
-  float* states;            // (4, rows): reference, sum, its rest, rescale
-  float* sums;              // (2, rows, v_dim) of earlier chunks, with rests; null: one chunk
-  bool last;                // chunk
+  float* states;            // (4, rows): row max, sum, its compensation, rescale
+  float* sums;  // (2, rows, v_dim) of earlier chunks, with compensations; null: one chunk
+  bool last;    // chunk
 };
 
 // Most problems are plain: rows of whole accesses, dense tensors of equal sequences, one chunk, and
@@ -97,7 +97,7 @@ struct MatrixSoftmax {
     RowState old = first_state(call, head);
     CompensatedSum sum = {old.sum, 0};
     if (m.first_key > 0) {
-      old.reference = m.states[row];
+      old.row_max = m.states[row];
       sum = {m.states[m.rows + row], m.states[2 * m.rows + row]};
     }
     const int groups = groups_for(m.slices, seen.end - seen.begin);
@@ -118,7 +118,7 @@ struct MatrixSoftmax {
       }
       if (groups > 1) dot = sum_of_groups(dot, keys_at_once, groups);
       if (group > 0 || key >= seen.end) continue;
-      exponent = has_scoring(call)
+      exponent = has_score_mod(call)
                      ? scored_exponent<Target, Element>(call, sequence.index, head, query, position,
                                                         m.first_key + key, dot)
                      : Target::product(dot, call.scale * log2_e);
@@ -128,9 +128,9 @@ struct MatrixSoftmax {
     largest = largest_of_block<Target, threads>(largest);
 
     // The same threads read what they wrote.
-    const float reference = largest > old.reference ? largest : old.reference;
-    const float base = finite_reference(reference);
-    const float rescale = rescale_factor<Target>(old.reference, reference);
+    const float new_max = largest > old.row_max ? largest : old.row_max;
+    const float base = finite_max(new_max);
+    const float rescale = rescale_factor<Target>(old.row_max, new_max);
     CompensatedSum weights = {0, 0};
     if (group == 0) {
       for (Index key = seen.begin + lane; key < seen.end; key += keys_at_once) {
@@ -144,14 +144,14 @@ struct MatrixSoftmax {
     sum.scale(rescale);
     sum.add(sum_of_block<Target, threads>(weights.total()));
     if (Target::thread() > 0) return;
-    m.states[row] = reference;
+    m.states[row] = new_max;
     m.states[m.rows + row] = sum.sum;
-    m.states[2 * m.rows + row] = sum.rest;
+    m.states[2 * m.rows + row] = sum.compensation;
     m.states[3 * m.rows + row] = rescale;
     if (m.last && call.lse) {
       const semantics::Place place = semantics::query_place(call, sequence, query);
       call.lse[semantics::lse_offset(call, place, head)] =
-          natural_log_sum<Target>({reference, sum.total()});
+          natural_log_sum<Target>({new_max, sum.total()});
     }
   }
 

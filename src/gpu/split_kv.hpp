@@ -1,5 +1,5 @@
 // split_kv: few queries, many keys. The keys are cut into chunks, so that there are blocks enough
-// to fill the chip: one kernel gives (reference, sum, out) of every row and chunk, a second one
+// to fill the chip: one kernel gives (row max, sum, out) of every row and chunk, a second one
 // merges the chunks of each row. Rows with one chunk are done after the first.
 #pragma once
 
@@ -7,16 +7,16 @@
 
 namespace rapt::gpu {
 
-// The second kernel: a block for each row, its slices taking chunks in turn.
+// The second kernel: a block for each row, its lane groups taking chunks in turn.
 template <class Target, SplitKvConfig config, class Element>
 struct SplitKvCombine {
   using Parameters = SplitKvParameters;
   static constexpr bool follows = true;
   static constexpr int threads = split_kv_threads, blocks = 8;
   static constexpr int lanes = config.lanes, each = split_kv_elements;
-  static constexpr int slices = threads / lanes;
+  static constexpr int lane_groups = threads / lanes;
   static constexpr int at_once = split_kv_combined_at_once;
-  using Merge = Slices<Target, lanes, slices, 1>;
+  using Merge = LaneGroups<Target, lanes, lane_groups, 1>;
   static constexpr int shared_bytes = Merge::bytes;
 
   RAPT_DEVICE static void run(const Parameters& p) {
@@ -27,31 +27,32 @@ struct SplitKvCombine {
     Target::wait_for_previous();  // for partial results; lengths were there before
     if (row.query >= tile.sequence.q_len || tile.has_one_chunk()) return;
 
-    const int slice = Target::thread() / lanes, lane = Target::thread() % lanes, at = lane * each;
+    const int lane_group = Target::thread() / lanes, lane = Target::thread() % lanes,
+              at = lane * each;
     const Index first = first_partial(p, tile.sequence, row);
     RowState state = {minus_infinity, 0};
     float out[each] = {};
-    for (int chunk = slice; tile.has_chunk(chunk); chunk += slices * at_once)
+    for (int chunk = lane_group; tile.has_chunk(chunk); chunk += lane_groups * at_once)
       add(p, tile, first, chunk, at, state, out);
-    if (lane == 0) Merge::put_state(slice, 0, state);
-    Merge::put_out(slice, 0, lane, out);
+    if (lane == 0) Merge::store_state(lane_group, 0, state);
+    Merge::store_out(lane_group, 0, lane, out);
     Target::block_barrier();
-    if (slice > 0) return;
+    if (lane_group > 0) return;
     state = Merge::merged(0, lane, out);
     finish_row<Target, Element>(p, tile.sequence, row, at, state, out);
   }
 
  private:
-  // Chunks `chunk`, chunk + slices, …, at_once of them.
+  // Chunks `chunk`, chunk + lane groups, …, at_once of them.
   RAPT_DEVICE static void add(const Parameters& p, const RowTile& tile, Index first, int chunk,
                               int at, RowState& state, float (&out)[each]) {
     Vector<float, 2> others[at_once];
     RawRow<float, each> values[at_once];
-    float reference = state.reference;
+    float new_max = state.row_max;
     RAPT_UNROLL
     for (int i = 0; i < at_once; ++i) {
-      const Index number = first + chunk + i * slices;
-      const bool exists = tile.has_chunk(chunk + i * slices);
+      const Index number = first + chunk + i * lane_groups;
+      const bool exists = tile.has_chunk(chunk + i * lane_groups);
       others[i] = {{minus_infinity, 0}};
       if (exists) others[i] = Target::load_fresh(p.partial_states + number);
       values[i] = load_raw_row<Fresh<Target>, each>(p.partial_out + number * p.out_stride, at,
@@ -59,14 +60,14 @@ struct SplitKvCombine {
     }
     RAPT_UNROLL
     for (int i = 0; i < at_once; ++i)
-      reference = others[i].at[0] > reference ? others[i].at[0] : reference;
-    const float rescale = rescale_factor<Target>(state.reference, reference);
-    state = {reference, state.sum * rescale};
+      new_max = others[i].at[0] > new_max ? others[i].at[0] : new_max;
+    const float rescale = rescale_factor<Target>(state.row_max, new_max);
+    state = {new_max, state.sum * rescale};
     RAPT_UNROLL
     for (int j = 0; j < each; ++j) out[j] *= rescale;
     RAPT_UNROLL
     for (int i = 0; i < at_once; ++i) {
-      const float factor = rescale_factor<Target>(others[i].at[0], reference);
+      const float factor = rescale_factor<Target>(others[i].at[0], new_max);
       state.sum += factor * others[i].at[1];
       RAPT_UNROLL
       for (int j = 0; j < each; ++j) out[j] += factor * values[i].at(j);

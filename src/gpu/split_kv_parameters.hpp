@@ -5,14 +5,14 @@
 #include "src/gpu/divisor.hpp"
 #include "src/gpu/launch.hpp"
 #include "src/gpu/rows.hpp"
-#include "src/gpu/scoring.hpp"
+#include "src/gpu/softmax.hpp"
 
 namespace rapt::gpu {
 
 inline constexpr int split_kv_most_keys = 1 << 30;   // of a sequence: keys are ints
 inline constexpr int split_kv_least_keys = 64;       // of a chunk, unless it is the only one
 inline constexpr int split_kv_elements = 8;          // of a lane
-inline constexpr int split_kv_combined_at_once = 4;  // chunks of a row, by each slice
+inline constexpr int split_kv_combined_at_once = 4;  // chunks of a row, by each lane group
 inline constexpr int split_kv_general_rows = 4;      // of a tile, where it is not plain
 inline constexpr int split_kv_threads = 128;         // of a block
 
@@ -30,7 +30,7 @@ struct SplitKvParameters {
   Divisor splits;                  // chunks of a tile's keys, unless those would get too short
   Divisor chunk_step;              // keys of a chunk are a multiple of it
   // Partial results, for more than one chunk: (query, head, chunk), queries as in `out`. A row has
-  // out_stride floats, a multiple of 4; a state is (reference, sum).
+  // out_stride floats, a multiple of 4; a state is (row max, sum).
   float* partial_out;
   Vector<float, 2>* partial_states;
   Index out_stride;
@@ -104,7 +104,7 @@ RAPT_DEVICE void store_partial(const SplitKvParameters& p, Index number, int at,
                     Vector<float, 4>{{out[i], out[i + 1], out[i + 2], out[i + 3]}});
   }
   if (at == 0)
-    Target::store(p.partial_states + number, Vector<float, 2>{{state.reference, state.sum}});
+    Target::store(p.partial_states + number, Vector<float, 2>{{state.row_max, state.sum}});
 }
 
 // A row over all its keys: the sink joins, the sum divides, elements at … go out.
@@ -114,10 +114,10 @@ RAPT_DEVICE void finish_row(const SplitKvParameters& p, const semantics::Sequenc
                             float (&out)[split_kv_elements]) {
   const semantics::Call& call = p.call;
   const RowState sink = first_state(call, row.head);
-  const float reference = sink.reference > state.reference ? sink.reference : state.reference;
-  const float factor = rescale_factor<Target>(state.reference, reference);
+  const float new_max = sink.row_max > state.row_max ? sink.row_max : state.row_max;
+  const float factor = rescale_factor<Target>(state.row_max, new_max);
   const RowState whole = {
-      reference, state.sum * factor + sink.sum * rescale_factor<Target>(sink.reference, reference)};
+      new_max, state.sum * factor + sink.sum * rescale_factor<Target>(sink.row_max, new_max)};
   const float scale = factor * reciprocal_or_zero(whole.sum);
   RAPT_UNROLL
   for (int i = 0; i < split_kv_elements; ++i) out[i] *= scale;

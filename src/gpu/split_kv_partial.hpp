@@ -1,16 +1,16 @@
 // split_kv, first kernel: a tile of rows against a chunk of keys.
 //
-// `lanes` neighbouring lanes, a slice, hold a key and a value, eight elements each: 16 bytes a lane
-// of f16 and bf16. The slices of a block take neighbouring keys, each in `steps` steps whose loads
-// are in flight together; while values are waited for, dot products are computed, and while weights
-// are, the next keys are loaded. Each slice keeps its own softmax; they are merged at the end. Its
-// sums are set aside after every span of keys.
+// `lanes` neighbouring lanes, a lane group, hold a key and a value, eight elements each: 16 bytes a
+// lane of f16 and bf16. The lane groups of a block take neighbouring keys, each in `steps` steps
+// whose loads are in flight together; while values are waited for, dot products are computed, and
+// while weights are, the next keys are loaded. Each lane group keeps its own softmax; they are
+// merged at the end. Its sums are promoted after every span of keys.
 #pragma once
 
+#include "src/gpu/lane_groups.hpp"
+#include "src/gpu/long_sums.hpp"
 #include "src/gpu/pair_sums.hpp"
-#include "src/gpu/slices.hpp"
 #include "src/gpu/split_kv_parameters.hpp"
-#include "src/gpu/sums.hpp"
 
 namespace rapt::gpu {
 
@@ -23,11 +23,11 @@ struct SplitKvPartial {
   using Parameters = SplitKvParameters;
   static constexpr int threads = split_kv_threads, blocks = split_kv_blocks(config.rows);
   static constexpr int lanes = config.lanes, rows = config.rows, each = split_kv_elements;
-  static constexpr int slices = threads / lanes;
+  static constexpr int lane_groups = threads / lanes;
   static constexpr int steps = split_kv_steps(sizeof(Element));
-  static constexpr int keys_at_once = slices * steps;
+  static constexpr int keys_at_once = lane_groups * steps;
   using Pairs = PairSums<Target, lanes, rows, steps>;
-  using Merge = Slices<Target, lanes, slices, rows>;
+  using Merge = LaneGroups<Target, lanes, lane_groups, rows>;
   using Raw = RawRow<Element, each>;
   static constexpr int shared_bytes = Merge::bytes;
 
@@ -85,14 +85,14 @@ struct SplitKvPartial {
     return stream;
   }
 
-  // A slice takes keys `slices` apart. Beyond the chunk's end it reads the last key again: there is
-  // no weight for it, and no memory but the chunk's is touched.
+  // A lane group takes keys `lane groups` apart. Beyond the chunk's end it reads the last key
+  // again: there is no weight for it, and no memory but the chunk's is touched.
   struct Keys {
     int last;         // of the chunk
     Index table_row;  // of the page table
   };
   RAPT_DEVICE static int key_at(const Keys& keys, int first, int step) {
-    const int key = first + step * slices;
+    const int key = first + step * lane_groups;
     return key < keys.last ? key : keys.last;
   }
   // Entries of the page table, not looked at yet.
@@ -156,10 +156,11 @@ struct SplitKvPartial {
     return own;
   }
 
-  // Leaves (reference, sum, out) of every slice in shared memory.
+  // Leaves (row max, sum, out) of every lane group in shared memory.
   RAPT_DEVICE static void attend(const Parameters& p, const RowTile& tile, int kv_head, int chunk) {
     const semantics::Call& call = p.call;
-    const int slice = Target::thread() / lanes, lane = Target::thread() % lanes, at = lane * each;
+    const int lane_group = Target::thread() / lanes, lane = Target::thread() % lanes,
+              at = lane * each;
     const int skipped = chunk * tile.chunk_keys, left = tile.keys - skipped;
     const int first_key = tile.first_key + skipped;
     const int end_key = first_key + (left < tile.chunk_keys ? left : tile.chunk_keys);
@@ -170,7 +171,7 @@ struct SplitKvPartial {
 
     const Keys keys = {end_key - 1, tile.sequence.index * call.page_table_stride};
     const int rounds = (end_key - first_key + keys_at_once - 1) / keys_at_once;
-    int first = first_key + slice;
+    int first = first_key + lane_group;
     Raw k[steps], v[steps];
     Slots slots;
     Pages next_pages;
@@ -180,8 +181,8 @@ struct SplitKvPartial {
       load(k_stream, slots, k);
     }
 
-    const bool scoring = !config.plain && has_scoring(call);
-    const float scale = scoring ? 1.0f : call.scale * log2_e;
+    const bool score_mod = !config.plain && has_score_mod(call);
+    const float scale = score_mod ? 1.0f : call.scale * log2_e;
     float q[rows][each], out[rows][each] = {};
     RAPT_UNROLL
     for (int r = 0; r < rows; ++r) {
@@ -195,13 +196,13 @@ struct SplitKvPartial {
     }
     const OwnRow own = own_row(p, tile, kv_head, lane, first_key, end_key);
     // Of the own row; the sum is this lane's part.
-    float reference = minus_infinity;
+    float new_max = minus_infinity;
     CompensatedSum sum = {0, 0};
-    SumsSetAside<Target, rows, each> earlier;
-    const int first_lane = Target::lane() - lane;  // of the slice
-    const auto references = [&](float(&of_rows)[rows]) {
+    PromotedSums<Target, rows, each> promoted;
+    const int first_lane = Target::lane() - lane;  // of the lane group
+    const auto row_max = [&](float(&of_rows)[rows]) {
       RAPT_UNROLL
-      for (int r = 0; r < rows; ++r) of_rows[r] = Target::shuffle(reference, first_lane + r);
+      for (int r = 0; r < rows; ++r) of_rows[r] = Target::shuffle(new_max, first_lane + r);
     };
 
     for (int round = 0; round < rounds; ++round) {
@@ -216,7 +217,7 @@ struct SplitKvPartial {
           for (int r = 0; r < rows; ++r) dots[r * steps + step] += q[r][j] * element;
         }
       }
-      const int own_key = first + Pairs::first_step_of(lane) * slices;
+      const int own_key = first + Pairs::first_step_of(lane) * lane_groups;
       first += keys_at_once;
       if (round + 1 < rounds) {
         slots = slots_of(p, keys, first, next_pages);
@@ -227,44 +228,44 @@ struct SplitKvPartial {
 
       RAPT_UNROLL
       for (int i = 0; i < Pairs::kept; ++i) {
-        const int key = own_key + i * slices;
+        const int key = own_key + i * lane_groups;
         if (key < own.first_key || key >= own.end_key)
           exponents[i] = minus_infinity;
-        else if (scoring)
+        else if (score_mod)
           exponents[i] =
               scored_exponent<Target, Element>(call, tile.sequence.index, own.row.head,
                                                own.row.query, own.position, key, exponents[i]);
       }
-      const float rescale = weigh(exponents, reference, sum);
+      const float rescale = weigh(exponents, new_max, sum);
       accumulate(first_lane, rescale, exponents, v, out);
       if ((round + 1) * steps % span_of_sums<Element> == 0) {
         float of_rows[rows];
-        references(of_rows);
-        earlier.set_aside(of_rows, out);
+        row_max(of_rows);
+        promoted.promote(of_rows, out);
       }
     }
 
     float of_rows[rows];
-    references(of_rows);
-    earlier.join_out(of_rows, out);
+    row_max(of_rows);
+    promoted.join_out(of_rows, out);
     const float sum_of_row = Pairs::sum_of_row(sum.total());
-    if (lane < rows) Merge::put_state(slice, lane, {reference, sum_of_row});
+    if (lane < rows) Merge::store_state(lane_group, lane, {new_max, sum_of_row});
     RAPT_UNROLL
-    for (int r = 0; r < rows; ++r) Merge::put_out(slice, r, lane, out[r]);
+    for (int r = 0; r < rows; ++r) Merge::store_out(lane_group, r, lane, out[r]);
   }
 
   // Exponents of the own row become weights. Returns the factor that brings what was summed so far
-  // to the new reference.
-  RAPT_DEVICE static float weigh(float (&exponents)[Pairs::kept], float& reference,
+  // to the new row max.
+  RAPT_DEVICE static float weigh(float (&exponents)[Pairs::kept], float& new_max,
                                  CompensatedSum& sum) {
     float largest = exponents[0];
     RAPT_UNROLL
     for (int i = 1; i < Pairs::kept; ++i) largest = exponents[i] > largest ? exponents[i] : largest;
     largest = Pairs::largest_of_row(largest);
-    const float old = reference;
-    reference = largest > old ? largest : old;
-    const float base = finite_reference(reference);
-    const float rescale = rescale_factor<Target>(old, reference);
+    const float old = new_max;
+    new_max = largest > old ? largest : old;
+    const float base = finite_max(new_max);
+    const float rescale = rescale_factor<Target>(old, new_max);
     float weights = 0;
     RAPT_UNROLL
     for (int i = 0; i < Pairs::kept; ++i) {

@@ -7,8 +7,8 @@
 #pragma once
 
 #include "src/gpu/key_rows.hpp"
+#include "src/gpu/long_sums.hpp"
 #include "src/gpu/score_matrix.hpp"
-#include "src/gpu/sums.hpp"
 #include "src/gpu/tiles.hpp"
 
 namespace rapt::gpu {
@@ -35,7 +35,7 @@ struct TiledParameters {
 
 inline constexpr int tiled_threads = 128, tiled_row_groups = tiled_threads / thread_columns;
 inline constexpr int out_tile_dims = 64;
-inline constexpr int span_of_dims = 256;  // after which sums of scores are set aside
+inline constexpr int span_of_dims = 256;  // after which sums of scores are promoted
 
 // Queries of one head, and the keys they see.
 struct QueryTile {
@@ -107,20 +107,20 @@ struct TiledScores {
       key_pieces.fetch(0, dim, end, whole);
     };
     float scores[rows_each][keys_each] = {};
-    const float no_references[rows_each] = {};
-    SumsSetAside<Target, rows_each, keys_each> earlier;
+    const float no_row_max[rows_each] = {};
+    PromotedSums<Target, rows_each, keys_each> promoted;
     fetch(slice * m.slice_dim);
     for (Index dim = slice * m.slice_dim; dim < end; dim += strip) {
       Target::block_barrier();  // the last strip is used
-      query_pieces.put(0, queries);
-      key_pieces.put(0, keys);
+      query_pieces.store_tile(0, queries);
+      key_pieces.store_tile(0, keys);
       Target::block_barrier();
       if (dim + strip < end) fetch(dim + strip);
       multiply_by_rows<Place, rows_each, keys_each, strip>(queries, stride, keys, stride, scores);
       if ((dim + strip) % span_of_dims == 0 && dim + strip < end)
-        earlier.set_aside(no_references, scores);
+        promoted.promote(no_row_max, scores);
     }
-    earlier.join(no_references, scores);
+    promoted.join(no_row_max, scores);
     RAPT_UNROLL
     for (int i = 0; i < rows_each; ++i) {
       const Index query = t.first + Place::row(i);
@@ -183,8 +183,8 @@ struct TiledOut {
       value_pieces.fetch(0, first_dim, call.v_dim, whole);
     };
     float sums[rows_each][dims_each] = {};
-    const float no_references[rows_each] = {};
-    SumsSetAside<Target, rows_each, dims_each> earlier;
+    const float no_row_max[rows_each] = {};
+    PromotedSums<Target, rows_each, dims_each> promoted;
     const Index first_strip = t.keys.begin / strip * strip;
     if (any_keys) fetch_values(first_strip);
     Target::wait_for_previous();  // for weights; values were there before
@@ -192,8 +192,8 @@ struct TiledOut {
     if (any_keys) weight_pieces.fetch(0, first_strip, padded_end, true);
     for (Index key = first_strip; key < end; key += strip) {
       Target::block_barrier();  // the last strip is used
-      weight_pieces.put(0, weights);
-      value_pieces.put(0, values);
+      weight_pieces.store_tile(0, weights);
+      value_pieces.store_tile(0, values);
       Target::block_barrier();
       if (key + strip < end) {
         fetch_values(key + strip);
@@ -201,9 +201,9 @@ struct TiledOut {
       }
       multiply_by_columns<Place, rows_each, dims_each, strip>(weights, weights_stride, values,
                                                               values_stride, sums);
-      if ((key + strip) % span_of_sums<Element> == 0) earlier.set_aside(no_references, sums);
+      if ((key + strip) % span_of_sums<Element> == 0) promoted.promote(no_row_max, sums);
     }
-    earlier.join_out(no_references, sums);
+    promoted.join_out(no_row_max, sums);
     RAPT_UNROLL
     for (int i = 0; i < rows_each; ++i) {
       const Index query = t.first + Place::row(i);
@@ -223,28 +223,30 @@ struct TiledOut {
                                  float (&four)[4]) {
     const semantics::Call& call = m.call;
     const Index row = matrix_row(call, t.sequence, query, t.head);
-    const Index sums = row * call.v_dim, rests = sums + m.rows * call.v_dim;  // in m.sums, if any
-    float rest_of_four[4] = {};
+    const Index sums = row * call.v_dim,
+                compensations_at = sums + m.rows * call.v_dim;  // in m.sums, if any
+    float compensations[4] = {};
     if (m.first_key > 0) {
       const float rescale = m.states[3 * m.rows + row];
       RAPT_UNROLL
       for (int y = 0; y < 4; ++y) {
         if (dim + y >= call.v_dim) continue;
-        CompensatedSum sum = {m.sums[sums + dim + y], m.sums[rests + dim + y]};
+        CompensatedSum sum = {m.sums[sums + dim + y], m.sums[compensations_at + dim + y]};
         sum.scale(rescale);
         sum.add(four[y]);
         four[y] = sum.sum;
-        rest_of_four[y] = sum.rest;
+        compensations[y] = sum.compensation;
       }
     }
     if (!m.last) {
       store_row<Target>(m.sums + sums, dim, call.v_dim, call.v_dim % 4 == 0, four);
-      store_row<Target>(m.sums + rests, dim, call.v_dim, call.v_dim % 4 == 0, rest_of_four);
+      store_row<Target>(m.sums + compensations_at, dim, call.v_dim, call.v_dim % 4 == 0,
+                        compensations);
       return;
     }
     const float factor = reciprocal_or_zero(sum_of_weights(m, row));
     RAPT_UNROLL
-    for (int y = 0; y < 4; ++y) four[y] = (four[y] + rest_of_four[y]) * factor;
+    for (int y = 0; y < 4; ++y) four[y] = (four[y] + compensations[y]) * factor;
     const semantics::Place place = semantics::query_place(call, t.sequence, query);
     OutRow<Element>(call, place, t.head, m.aligned, config.plain).template store<Target>(dim, four);
   }

@@ -18,7 +18,7 @@ template <int rows, int columns>
 inline constexpr int tile_bytes = rows* tile_stride<columns> * 4;
 
 // A thread's part of a tile on its way from global to shared memory: pieces of 16 bytes, some of
-// them in registers between fetch() and put(), while other work goes on.
+// them in registers between fetch() and store_tile(), while other work goes on.
 template <class Target, class Element, int rows, int columns, int threads>
 class TilePieces {
  public:
@@ -60,7 +60,7 @@ class TilePieces {
   }
 
   template <class Tile>
-  RAPT_DEVICE void put(int first, Tile tile) const {
+  RAPT_DEVICE void store_tile(int first, Tile tile) const {
     RAPT_UNROLL
     for (int i = 0; i < at_once; ++i) {
       const int piece = (first + i) * threads + Target::thread();
@@ -88,7 +88,7 @@ RAPT_DEVICE void load_tile(Tile tile, Index dim, bool whole, RowAt row_at) {
   for (int first = 0; first < pieces.each; first += pieces.at_once) {
     pieces.aim(first, row_at);
     pieces.fetch(first, 0, dim, whole);
-    pieces.put(first, tile);
+    pieces.store_tile(first, tile);
   }
 }
 

@@ -6,7 +6,7 @@
 #include "src/gpu/divisor.hpp"
 #include "src/gpu/launch.hpp"
 #include "src/gpu/rows.hpp"
-#include "src/gpu/scoring.hpp"
+#include "src/gpu/softmax.hpp"
 
 namespace rapt::gpu {
 
@@ -78,7 +78,7 @@ struct TinyKv {
                                               semantics::row_offset(call.v_stride, where, kv_head),
                                           at, seen ? call.v_dim : 0, whole_v);
       }
-      float exponent[keys_at_once], reference = state.reference;
+      float exponent[keys_at_once], new_max = state.row_max;
       RAPT_UNROLL
       for (int i = 0; i < keys_at_once; ++i) {
         const Index key = first + i;
@@ -89,16 +89,16 @@ struct TinyKv {
         dot = sum_over<Target, config.lanes>(dot);
         exponent[i] = minus_infinity;
         if (key >= keys.begin && key < keys.end) {
-          exponent[i] = !config.plain && has_scoring(call)
+          exponent[i] = !config.plain && has_score_mod(call)
                             ? scored_exponent<Target, Element>(call, sequence.index, head, query,
                                                                position, key, dot)
                             : Target::product(dot, call.scale * log2_e);
         }
-        reference = exponent[i] > reference ? exponent[i] : reference;
+        new_max = exponent[i] > new_max ? exponent[i] : new_max;
       }
-      const float base = finite_reference(reference);
-      const float rescale = rescale_factor<Target>(state.reference, reference);
-      state.reference = reference;
+      const float base = finite_max(new_max);
+      const float rescale = rescale_factor<Target>(state.row_max, new_max);
+      state.row_max = new_max;
       state.sum *= rescale;
       RAPT_UNROLL
       for (int j = 0; j < each; ++j) out[j] *= rescale;
@@ -124,7 +124,7 @@ struct TinyKv {
 inline bool is_plain(const TinyKvParameters& p) {
   const semantics::Call& call = p.call;
   return p.aligned && call.qk_dim % 8 == 0 && call.v_dim % 8 == 0 && !call.window.has_left &&
-         !call.window.has_right && !has_scoring(call) && !call.sinks && !call.q_starts &&
+         !call.window.has_right && !has_score_mod(call) && !call.sinks && !call.q_starts &&
          !call.kv_starts && !call.kv_lengths && !call.page_table;
 }
 
@@ -135,9 +135,9 @@ void launch_tiny_kv(const TinyKvParameters& parameters, Where where) {
   with_element(parameters.dtype, [&]<class Element>() {
     with_one_of<8, 16, 32>(least_lanes, [&]<int lanes>() {
       const auto launch = [&]<bool plain>() {
-        using Kernel = TinyKv<typename Launcher::Target, TinyKvConfig{lanes, plain}, Element>;
-        const Index blocks = semantics::divided_up(parameters.rows, Kernel::rows_of_block);
-        Launcher::template launch<Kernel>({blocks}, parameters, where);
+        using Tiny = TinyKv<typename Launcher::Target, TinyKvConfig{lanes, plain}, Element>;
+        const Index blocks = semantics::divided_up(parameters.rows, Tiny::rows_of_block);
+        Launcher::template launch<Tiny>({blocks}, parameters, where);
       };
       if (is_plain(parameters))
         launch.template operator()<true>();

@@ -12,9 +12,9 @@ inline Where where(const Task& task, const Launch& launch) {
   return {task.device.index, launch.stream};
 }
 
-// As of a Call (src/gpu/scoring.hpp): whether a score is more than a dot product times a scale
+// As of a Call (src/gpu/a score mod.hpp): whether a score is more than a dot product times a scale
 // above 0.
-inline bool has_scoring(const Problem& p) {
+inline bool has_score_mod(const Problem& p) {
   return p.bias.present() || p.mask.present() || p.alibi || p.softcap > 0 || p.scale <= 0;
 }
 

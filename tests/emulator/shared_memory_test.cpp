@@ -29,8 +29,8 @@ class History {
     const Access access = {thread, first,           end,
                            writes, block_barriers_, wave_barriers_[wave_of(thread)]};
     std::vector<int> racing;
-    for (const Access& earlier : accesses_) {
-      if (races(earlier, access)) racing.push_back(earlier.thread);
+    for (const Access& promoted : accesses_) {
+      if (races(promoted, access)) racing.push_back(promoted.thread);
     }
     if (racing.empty()) accesses_.push_back(access);
     return racing;

@@ -6,16 +6,16 @@
 #include "src/cuda/flash_mma/parameters.hpp"
 #include "src/cuda/ptx/barrier.cuh"
 #include "src/cuda/ptx/cp_async.cuh"
-#include "src/gpu/slices.hpp"
-#include "src/gpu/sums.hpp"
+#include "src/gpu/lane_groups.hpp"
+#include "src/gpu/long_sums.hpp"
 
 namespace rapt::cuda::flash_mma {
 
 using gpu::Index;
 
-// `together`: warps that decide together whether they see a tile of keys, since their products are
-// one.
-template <TileConfig config, class Element, int together = 1>
+// `warps_together`: warps that decide as one whether they see a tile of keys, since their products
+// are one.
+template <TileConfig config, class Element, int warps_together = 1>
 struct BlockRows {
   using Parameters = flash_mma::Parameters;
   using Scores = RowsOf<config, config.warp_keys()>;
@@ -25,8 +25,8 @@ struct BlockRows {
   static constexpr int block_rows = config.rows(), warp_keys = config.warp_keys();
   // In the end, over the tiles: what key warps have of each row.
   static constexpr int lanes = config.dim / gpu::split_kv_elements;
-  using Merge = gpu::Slices<Target, lanes, config.key_warps, block_rows, 8>;
-  // Tiles between two times that the sums of weights are set aside, and the result. A tile's
+  using Merge = gpu::LaneGroups<Target, lanes, config.key_warps, block_rows, 8>;
+  // Tiles between two times that the sums of weights are promoted, and the result. A tile's
   // weights are summed apart, and so is its part of a result of f32: they are one addition.
   static constexpr int sums_span = gpu::span_of_sums<float> / 2;
   static constexpr int span =
@@ -45,7 +45,7 @@ struct BlockRows {
   }
 
   // Of the warps that have rows; others may help them.
-  RAPT_DEVICE static void barrier() { ptx::named_wait(0, threads); }
+  RAPT_DEVICE static void barrier() { ptx::named_barrier_sync(0, threads); }
 
   struct Block {
     gpu::RowTile tile;
@@ -95,17 +95,17 @@ struct BlockRows {
 
   // What a warp needs to know in its loop: the sequence, its rows, those of a kv head from `first`
   // on, and the block's keys.
-  struct Work {
+  struct WarpTile {
     int sequence, offset, kv_len, kv_head;
     int first, end;  // end: behind the last row of the block
     Keys keys;
     Keys some, all;  // that at least one row of the warps together sees, and that all see
   };
-  RAPT_DEVICE static Work work_of(const Parameters& p, const Block& block) {
+  RAPT_DEVICE static WarpTile warp_tile_of(const Parameters& p, const Block& block) {
     const gpu::RowTile& tile = block.tile;
     const int skipped = block.chunk * tile.chunk_keys, left = tile.keys - skipped;
     const int begin = tile.first_key + skipped;
-    Work work = {
+    WarpTile warp_tile = {
         .sequence = static_cast<int>(tile.sequence.index),
         .offset = static_cast<int>(tile.sequence.offset),
         .kv_len = static_cast<int>(tile.sequence.kv_len),
@@ -116,17 +116,18 @@ struct BlockRows {
         .some = {0, 0},
         .all = {0, 0},
     };
-    constexpr int some_rows = together * warp_rows;
-    const int first = tile.first_row + row_warp() / together * some_rows;
-    if (first >= work.end) return work;
-    const int last = (first + some_rows < work.end ? first + some_rows : work.end) - 1;
-    const int first_position = p.group.quotient(first) + work.offset;
-    const int last_position = p.group.quotient(last) + work.offset;
-    work.some = keys_in(
-        semantics::keys_of_some(p.call.window, first_position, last_position, work.keys.end));
-    work.all = keys_in(
-        semantics::keys_of_all(p.call.window, first_position, last_position, work.keys.end));
-    return work;
+    constexpr int short_tiles = warps_together * warp_rows;
+    const int first = tile.first_row + row_warp() / warps_together * short_tiles;
+    if (first >= warp_tile.end) return warp_tile;
+    const int last =
+        (first + short_tiles < warp_tile.end ? first + short_tiles : warp_tile.end) - 1;
+    const int first_position = p.group.quotient(first) + warp_tile.offset;
+    const int last_position = p.group.quotient(last) + warp_tile.offset;
+    warp_tile.some = keys_in(
+        semantics::keys_of_some(p.call.window, first_position, last_position, warp_tile.keys.end));
+    warp_tile.all = keys_in(
+        semantics::keys_of_all(p.call.window, first_position, last_position, warp_tile.keys.end));
+    return warp_tile;
   }
   // Spans end at multiples of their keys, a power of two.
   RAPT_DEVICE static bool ends_span(int first, int next, int tiles) {
@@ -141,54 +142,54 @@ struct BlockRows {
 
   // What a lane has of its rows so far.
   struct Results {
-    float references[rows], sums[rows][1];
+    float row_max[rows], sums[rows][1];
     Out out = {};
 
     RAPT_DEVICE Results() {
       RAPT_UNROLL
       for (int i = 0; i < rows; ++i) {
-        references[i] = gpu::minus_infinity;
+        row_max[i] = gpu::minus_infinity;
         sums[i][0] = 0;
       }
     }
   };
-  // What it has set aside. Not one with the above: memory of the thread would hold both.
-  class Earlier {
+  // What it has promoted. Not one with the above: memory of the thread would hold both.
+  class PromotedResults {
    public:
     // After the tile from key `first` on; `next` is the first key of the one that follows.
     RAPT_DEVICE void take(int first, int next, Results& results) {
-      if (ends_span(first, next, sums_span)) sums_.set_aside(results.references, results.sums);
-      if (ends_span(first, next, span)) out_.set_aside(results.references, results.out.at);
+      if (ends_span(first, next, sums_span)) sums_.promote(results.row_max, results.sums);
+      if (ends_span(first, next, span)) out_.promote(results.row_max, results.out.at);
     }
     RAPT_DEVICE void join(Results& results) {
-      sums_.join(results.references, results.sums);
-      out_.join_out(results.references, results.out.at);
+      sums_.join(results.row_max, results.sums);
+      out_.join_out(results.row_max, results.out.at);
     }
 
    private:
-    gpu::SumsSetAside<Target, rows, 1> sums_;
-    gpu::SumsSetAside<Target, rows, Out::columns> out_;
+    gpu::PromotedSums<Target, rows, 1> sums_;
+    gpu::PromotedSums<Target, rows, Out::columns> out_;
   };
 
-  // Leaves (reference, sum, out) in shared memory, where tiles were.
-  RAPT_DEVICE static void leave(const Results& results) {
-    ptx::wait_for_copies();
+  // Leaves (row max, sum, out) in shared memory, where tiles were.
+  RAPT_DEVICE static void store_results(const Results& results) {
+    ptx::cp_async_wait_all();
     barrier();  // the tiles are used
     RAPT_UNROLL
     for (int i = 0; i < rows; ++i) {
       const int row = row_warp() * warp_rows + row_of_lane(i);
       const float sum = gpu::sum_over<Target, 4>(results.sums[i][0]);
-      if (Target::lane() % 4 == 0) Merge::put_state(key_warp(), row, {results.references[i], sum});
+      if (Target::lane() % 4 == 0) Merge::store_state(key_warp(), row, {results.row_max[i], sum});
       RAPT_UNROLL
       for (int j = 0; j < Out::columns; j += 2)
-        Merge::put_two(key_warp(), row, column_of_lane(j), results.out.at[i][j],
-                       results.out.at[i][j + 1]);
+        Merge::store_two(key_warp(), row, column_of_lane(j), results.out.at[i][j],
+                         results.out.at[i][j + 1]);
     }
   }
 
   // Dot products become exponents where that takes more than scaling. Through memory of the thread,
   // since a loop over registers would be unrolled into a kernel several times as long.
-  RAPT_DEVICE static void score_pairs(const Parameters& p, const Work& work, int first,
+  RAPT_DEVICE static void score_pairs(const Parameters& p, const WarpTile& warp_tile, int first,
                                       Scores& scores) {
     Scores memory;
     const int zero = Target::unknown(0);
@@ -199,16 +200,16 @@ struct BlockRows {
     }
     RAPT_NO_UNROLL
     for (int i = 0; i < rows; ++i) {
-      const int row = work.first + row_of_lane(i);
-      if (row >= work.end) continue;
-      const gpu::SplitKvRow at = gpu::row_at(p, work.kv_head, row);
-      const int position = at.query + work.offset;
+      const int row = warp_tile.first + row_of_lane(i);
+      if (row >= warp_tile.end) continue;
+      const gpu::SplitKvRow at = gpu::row_at(p, warp_tile.kv_head, row);
+      const int position = at.query + warp_tile.offset;
       RAPT_NO_UNROLL
       for (int j = 0; j < Scores::columns; ++j) {
         const int key = first + column_of_lane(j);
-        if (semantics::in_window(p.call.window, position, key, work.kv_len))
+        if (semantics::in_window(p.call.window, position, key, warp_tile.kv_len))
           memory.at[i][j] = gpu::scored_exponent<Target, Element>(
-              p.call, work.sequence, at.head, at.query, position, key, memory.at[i][j]);
+              p.call, warp_tile.sequence, at.head, at.query, position, key, memory.at[i][j]);
       }
     }
     RAPT_UNROLL
@@ -219,12 +220,13 @@ struct BlockRows {
   }
 
   // Pairs outside the window become −∞, and those with keys behind the block's.
-  RAPT_DEVICE static void hide(const Parameters& p, const Work& work, int first, Scores& scores) {
+  RAPT_DEVICE static void apply_mask(const Parameters& p, const WarpTile& warp_tile, int first,
+                                     Scores& scores) {
     RAPT_UNROLL
     for (int i = 0; i < rows; ++i) {
-      const int query = p.group.quotient(work.first + row_of_lane(i));
-      const Keys seen =
-          keys_in(semantics::key_range(p.call.window, query + work.offset, work.keys.end));
+      const int query = p.group.quotient(warp_tile.first + row_of_lane(i));
+      const Keys seen = keys_in(
+          semantics::key_range(p.call.window, query + warp_tile.offset, warp_tile.keys.end));
       RAPT_UNROLL
       for (int j = 0; j < Scores::columns; ++j) {
         const int key = first + column_of_lane(j);
@@ -235,8 +237,8 @@ struct BlockRows {
 
   // Scores become weights. What was summed so far is to be multiplied by `rescale`. Lanes that
   // share a row share all their rows, and so what happens to huge ones.
-  RAPT_DEVICE static void weigh(float scale, Scores& scores, Results& results,
-                                float (&rescale)[rows]) {
+  RAPT_DEVICE static void online_softmax(float scale, Scores& scores, Results& results,
+                                         float (&rescale)[rows]) {
     bool huge = false;
     RAPT_UNROLL
     for (int i = 0; i < rows; ++i) {
@@ -245,10 +247,10 @@ struct BlockRows {
       RAPT_UNROLL
       for (int j = 1; j < Scores::columns; ++j) largest = fmaxf(largest, row[j]);
       largest = Target::product(gpu::largest_over<Target, 4>(largest), scale);
-      const float reference = fmaxf(largest, results.references[i]);
-      rescale[i] = gpu::rescale_factor<Target>(results.references[i], reference);
-      results.references[i] = reference;
-      huge = huge || !gpu::can_be_fused(gpu::finite_reference(reference));
+      const float new_max = fmaxf(largest, results.row_max[i]);
+      rescale[i] = gpu::rescale_factor<Target>(results.row_max[i], new_max);
+      results.row_max[i] = new_max;
+      huge = huge || !gpu::can_be_fused(gpu::finite_max(new_max));
     }
     if (huge) {
       RAPT_UNROLL
@@ -262,7 +264,7 @@ struct BlockRows {
     RAPT_UNROLL
     for (int i = 0; i < rows; ++i) {
       float(&row)[Scores::columns] = scores.at[i];
-      const float base = gpu::finite_reference(results.references[i]);
+      const float base = gpu::finite_max(results.row_max[i]);
       float sum = 0;
       RAPT_UNROLL
       for (int j = 0; j < Scores::columns; ++j) {

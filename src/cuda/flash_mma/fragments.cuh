@@ -31,7 +31,7 @@ RAPT_DEVICE int row_of_lane(int i) { return i / 2 * 16 + i % 2 * 8 + Target::lan
 // The column that it has in at[][j].
 RAPT_DEVICE int column_of_lane(int j) { return j / 2 * 8 + Target::lane() % 4 * 2 + j % 2; }
 
-// What a lane adds to a tile's address for load_matrices. A step is 32 bytes along the rows.
+// What a lane adds to a tile's address for ldmatrix. A step is 32 bytes along the rows.
 // 16 rows as the left operand:
 template <class Tile>
 RAPT_DEVICE uint32_t left_operand(int first_row, int step) {

@@ -27,31 +27,31 @@ namespace cuda::flash_mma {
 // In the .cu files.
 #define RAPT_COMPILED_ELSEWHERE(config) \
   extern template void launch<config>(const Parameters&, gpu::Where);
-#define RAPT_MANY_ROWS(products, dim)                        \
-  RAPT_COMPILED_ELSEWHERE((many_rows(products, dim, false))) \
-  RAPT_COMPILED_ELSEWHERE((many_rows(products, dim, true)))
-RAPT_MANY_ROWS(Products::tf32x3, 32)
-RAPT_MANY_ROWS(Products::tf32x3, 64)
-RAPT_MANY_ROWS(Products::tf32x3, 128)
-RAPT_MANY_ROWS(Products::tf32x3, 256)
-RAPT_MANY_ROWS(Products::tf32, 32)
-RAPT_MANY_ROWS(Products::tf32, 64)
-RAPT_MANY_ROWS(Products::tf32, 128)
-RAPT_MANY_ROWS(Products::tf32, 256)
-RAPT_MANY_ROWS(Products::sixteen, 32)
-RAPT_MANY_ROWS(Products::sixteen, 64)
-RAPT_MANY_ROWS(Products::sixteen, 128)
-RAPT_MANY_ROWS(Products::sixteen, 256)
-RAPT_COMPILED_ELSEWHERE((few_rows(Products::tf32x3, 64)))
-RAPT_COMPILED_ELSEWHERE((few_rows(Products::tf32x3, 128)))
-RAPT_COMPILED_ELSEWHERE((few_rows(Products::sixteen, 64)))
-RAPT_COMPILED_ELSEWHERE((few_rows(Products::sixteen, 128)))
-RAPT_COMPILED_ELSEWHERE((few_rows(Products::sixteen, 256)))
-RAPT_COMPILED_ELSEWHERE((some_rows(Products::tf32x3, 64)))
-RAPT_COMPILED_ELSEWHERE((some_rows(Products::tf32x3, 128)))
-RAPT_COMPILED_ELSEWHERE((some_rows(Products::sixteen, 64)))
-RAPT_COMPILED_ELSEWHERE((some_rows(Products::sixteen, 128)))
-#undef RAPT_MANY_ROWS
+#define RAPT_PREFILL_TILES(mma_kind, dim)                        \
+  RAPT_COMPILED_ELSEWHERE((prefill_tiles(mma_kind, dim, false))) \
+  RAPT_COMPILED_ELSEWHERE((prefill_tiles(mma_kind, dim, true)))
+RAPT_PREFILL_TILES(MmaKind::tf32x3, 32)
+RAPT_PREFILL_TILES(MmaKind::tf32x3, 64)
+RAPT_PREFILL_TILES(MmaKind::tf32x3, 128)
+RAPT_PREFILL_TILES(MmaKind::tf32x3, 256)
+RAPT_PREFILL_TILES(MmaKind::tf32, 32)
+RAPT_PREFILL_TILES(MmaKind::tf32, 64)
+RAPT_PREFILL_TILES(MmaKind::tf32, 128)
+RAPT_PREFILL_TILES(MmaKind::tf32, 256)
+RAPT_PREFILL_TILES(MmaKind::b16, 32)
+RAPT_PREFILL_TILES(MmaKind::b16, 64)
+RAPT_PREFILL_TILES(MmaKind::b16, 128)
+RAPT_PREFILL_TILES(MmaKind::b16, 256)
+RAPT_COMPILED_ELSEWHERE((decode_tiles(MmaKind::tf32x3, 64)))
+RAPT_COMPILED_ELSEWHERE((decode_tiles(MmaKind::tf32x3, 128)))
+RAPT_COMPILED_ELSEWHERE((decode_tiles(MmaKind::b16, 64)))
+RAPT_COMPILED_ELSEWHERE((decode_tiles(MmaKind::b16, 128)))
+RAPT_COMPILED_ELSEWHERE((decode_tiles(MmaKind::b16, 256)))
+RAPT_COMPILED_ELSEWHERE((short_tiles(MmaKind::tf32x3, 64)))
+RAPT_COMPILED_ELSEWHERE((short_tiles(MmaKind::tf32x3, 128)))
+RAPT_COMPILED_ELSEWHERE((short_tiles(MmaKind::b16, 64)))
+RAPT_COMPILED_ELSEWHERE((short_tiles(MmaKind::b16, 128)))
+#undef RAPT_PREFILL_TILES
 #undef RAPT_COMPILED_ELSEWHERE
 
 namespace {
@@ -62,38 +62,39 @@ constexpr Index most_dim = 256, most_length = 1000000000, most_splits = 256;
 // Of f32. What three products leave out of a single one shows where nothing is summed.
 constexpr Index least_dim = 8;
 
-Products products_of(const Problem& p) {
-  if (p.dtype != DType::f32) return Products::sixteen;
-  return p.tf32 ? Products::tf32 : Products::tf32x3;
+MmaKind mma_kind_of(const Problem& p) {
+  if (p.dtype != DType::f32) return MmaKind::b16;
+  return p.tf32 ? MmaKind::tf32 : MmaKind::tf32x3;
 }
 
 // All tiles that the head dims fit into, as configs name them: by their rows. Function takes them
 // as template arguments, and says whether it has found what it wanted.
-template <Products products, class Function>
+template <MmaKind mma_kind, class Function>
 void try_tiles_of(const Problem& p, Function function) {
-  constexpr Products for_few = products == Products::tf32 ? Products::tf32x3 : products;
+  constexpr MmaKind for_decode = mma_kind == MmaKind::tf32 ? MmaKind::tf32x3 : mma_kind;
   const Index dim = std::max(p.qk_dim, p.v_dim);
   bool done = false;
   gpu::with_one_of<32, 64, 128, 256>(dim, [&]<int bucket>() {
-    done = gpu::has_scoring(p) ? function.template operator()<many_rows(products, bucket, true)>()
-                               : function.template operator()<many_rows(products, bucket, false)>();
+    done = gpu::has_score_mod(p)
+               ? function.template operator()<prefill_tiles(mma_kind, bucket, true)>()
+               : function.template operator()<prefill_tiles(mma_kind, bucket, false)>();
   });
   if (done || p.batch_invariant) return;
-  if (dim <= most_dim_of_some) {
+  if (dim <= most_short_dim) {
     gpu::with_one_of<64, 128>(dim, [&]<int bucket>() {
-      done = function.template operator()<some_rows(for_few, bucket)>();
+      done = function.template operator()<short_tiles(for_decode, bucket)>();
     });
   }
-  if (done || dim > most_dim_of_few(products)) return;
-  gpu::with_one_of<64, 128, most_dim_of_few(for_few)>(
-      dim, [&]<int bucket>() { function.template operator()<few_rows(for_few, bucket)>(); });
+  if (done || dim > most_decode_dim(mma_kind)) return;
+  gpu::with_one_of<64, 128, most_decode_dim(for_decode)>(
+      dim, [&]<int bucket>() { function.template operator()<decode_tiles(for_decode, bucket)>(); });
 }
 template <class Function>
 void try_tiles(const Problem& p, Function function) {
-  switch (products_of(p)) {
-    case Products::tf32x3: return try_tiles_of<Products::tf32x3>(p, function);
-    case Products::tf32: return try_tiles_of<Products::tf32>(p, function);
-    case Products::sixteen: return try_tiles_of<Products::sixteen>(p, function);
+  switch (mma_kind_of(p)) {
+    case MmaKind::tf32x3: return try_tiles_of<MmaKind::tf32x3>(p, function);
+    case MmaKind::tf32: return try_tiles_of<MmaKind::tf32>(p, function);
+    case MmaKind::b16: return try_tiles_of<MmaKind::b16>(p, function);
   }
 }
 
@@ -118,7 +119,7 @@ Support supports(const Problem& p, const Device& device) {
   if (!is_ampere_or_later(device))
     return Support::no(text("it needs a GPU since Ampere, sm_80; this is ", device.features));
   if (std::max(p.qk_dim, p.v_dim) > most_dim) return gpu::refuse_dim(p, most_dim);
-  if (products_of(p) == Products::tf32x3 && std::min(p.qk_dim, p.v_dim) < least_dim)
+  if (mma_kind_of(p) == MmaKind::tf32x3 && std::min(p.qk_dim, p.v_dim) < least_dim)
     return Support::no(text("it takes f32 with head dims of ", least_dim,
                             " or more; this problem has ", std::min(p.qk_dim, p.v_dim)));
   if (const Support fit = gpu::lengths_fit(p, most_length); !fit) return fit;
@@ -138,9 +139,9 @@ double efficiency(const TileConfig& tiles) {
     return tiles.dim <= 32 ? d32 : tiles.dim <= 64 ? d64 : tiles.dim <= 128 ? d128 : d256;
   };
   const double warps = tiles.key_warps == 1 ? 1.0 : tiles.key_warps == 2 ? 0.85 : 0.55;
-  switch (tiles.products) {
-    case Products::tf32x3: return warps * of_dim(0.054, 0.061, 0.058, 0.041);
-    case Products::tf32: return warps * of_dim(0.087, 0.122, 0.106, 0.08);
+  switch (tiles.mma_kind) {
+    case MmaKind::tf32x3: return warps * of_dim(0.054, 0.061, 0.058, 0.041);
+    case MmaKind::tf32: return warps * of_dim(0.087, 0.122, 0.106, 0.08);
     default: return warps * of_dim(0.13, 0.24, 0.245, 0.187);
   }
 }
@@ -152,8 +153,8 @@ constexpr double block_seconds = 3e-6, combine_seconds = 2e-6;
 // Of the multiprocessor's rate, by a block that has it for itself.
 constexpr double alone = 0.65;
 constexpr int most_blocks_at_once = 8;  // on a multiprocessor, of any tiles
-// What scoring adds to a tile's arithmetic.
-constexpr double scoring_slowdown = 2;
+// What a score mod adds to a tile's arithmetic.
+constexpr double score_mod_slowdown = 2;
 
 // Multiprocessors take blocks in waves. A wave lasts as long as the memory or the arithmetic of all
 // its blocks, but no less than the tiles of one. What does not depend on the splits is worked out
@@ -184,7 +185,7 @@ class Waves {
     const double bytes = double(tiles.keys) * dims * double(size_in_bytes(p.dtype));
     const double bandwidth = 0.78 * share * read_bandwidth_;
     compute_ = 4.0 * tiles.dim * tiles.keys * tiles.rows() *
-               (gpu::has_scoring(p) ? scoring_slowdown : 1.0) /
+               (gpu::has_score_mod(p) ? score_mod_slowdown : 1.0) /
                (efficiency(tiles) * share * std::max(device.nominal.matrix_flops, 1.0));
     memory_ = std::max(bytes / row_tiles, bytes / 1.5) / bandwidth;
     for (int resident = 1; resident <= tiles.blocks; ++resident) steps_[resident] = step(resident);
@@ -332,7 +333,7 @@ std::unique_ptr<const Prepared> prepare(const Task& task) {
 
 const Kernel cuda_flash_mma = {
     .name = "cuda.flash_mma",
-    .summary = "online softmax on tensor cores since Ampere; f32 in three products of TF32",
+    .summary = "online softmax on tensor cores since Ampere; f32 in three mma_kind of TF32",
     .backend = Backend::cuda,
     .by_name_only = false,
     .supports = cuda::flash_mma::supports,

@@ -9,12 +9,12 @@ namespace rapt::cuda::flash_mma {
 template <TileConfig config>
 void launch(const Parameters& p, gpu::Where where) {
   const gpu::Grid grid = {p.call.batch * p.chunks.value * p.call.kv_heads * p.tiles.value};
-  if constexpr (config.products != Products::sixteen)
-    Launcher::launch<Kernel<config, float>>(grid, p, where);
+  if constexpr (config.mma_kind != MmaKind::b16)
+    Launcher::launch<FlashMma<config, float>>(grid, p, where);
   else if (p.dtype == DType::f16)
-    Launcher::launch<Kernel<config, F16>>(grid, p, where);
+    Launcher::launch<FlashMma<config, F16>>(grid, p, where);
   else
-    Launcher::launch<Kernel<config, BF16>>(grid, p, where);
+    Launcher::launch<FlashMma<config, BF16>>(grid, p, where);
 }
 
 }  // namespace rapt::cuda::flash_mma

@@ -79,14 +79,14 @@ RAPT_DEVICE void load_rows(uint32_t tile, gpu::Index dim, bool whole, bool in_st
     const Element* from = row_at(row) + column;
     RAPT_UNROLL
     for (int i = 0; i < rows; i += rows_at_once) {
-      ptx::copy_async(to + i * Tile::row_bytes, from, wanted);
+      ptx::cp_async(to + i * Tile::row_bytes, from, wanted);
       from += rows_at_once * stride;
     }
   } else if (whole) {
     RAPT_NO_UNROLL
     for (int i = 0; i < rows; i += rows_at_once) {
       const Element* from = column < dim ? row_at(row + i) : nullptr;
-      ptx::copy_async(to + i * Tile::row_bytes, from ? from + column : somewhere, from);
+      ptx::cp_async(to + i * Tile::row_bytes, from ? from + column : somewhere, from);
     }
   } else {
     RAPT_NO_UNROLL

@@ -2,9 +2,9 @@
 
 namespace rapt::cuda::flash_mma {
 
-template void launch<many_rows(Products::tf32, 32, false)>(const Parameters&, gpu::Where);
-template void launch<many_rows(Products::tf32, 32, true)>(const Parameters&, gpu::Where);
-template void launch<many_rows(Products::tf32, 64, false)>(const Parameters&, gpu::Where);
-template void launch<many_rows(Products::tf32, 64, true)>(const Parameters&, gpu::Where);
+template void launch<prefill_tiles(MmaKind::tf32, 32, false)>(const Parameters&, gpu::Where);
+template void launch<prefill_tiles(MmaKind::tf32, 32, true)>(const Parameters&, gpu::Where);
+template void launch<prefill_tiles(MmaKind::tf32, 64, false)>(const Parameters&, gpu::Where);
+template void launch<prefill_tiles(MmaKind::tf32, 64, true)>(const Parameters&, gpu::Where);
 
 }  // namespace rapt::cuda::flash_mma

@@ -2,7 +2,7 @@
 
 namespace rapt::cuda::flash_mma {
 
-template void launch<many_rows(Products::tf32x3, 128, false)>(const Parameters&, gpu::Where);
-template void launch<many_rows(Products::tf32x3, 128, true)>(const Parameters&, gpu::Where);
+template void launch<prefill_tiles(MmaKind::tf32x3, 128, false)>(const Parameters&, gpu::Where);
+template void launch<prefill_tiles(MmaKind::tf32x3, 128, true)>(const Parameters&, gpu::Where);
 
 }  // namespace rapt::cuda::flash_mma

@@ -3,15 +3,15 @@
 
 namespace rapt::cuda::flash_mma {
 
-enum class Products {
-  tf32x3,   // f32 in three products of TF32 each, with the accuracy of f32
-  tf32,     // f32 rounded to TF32
-  sixteen,  // f16 or bf16
+enum class MmaKind {
+  tf32x3,  // f32 in three products of TF32 each, with the accuracy of f32
+  tf32,    // f32 rounded to TF32
+  b16,     // f16 or bf16
 };
 
 // A block's warps: some share the rows, and as many again as `key_warps` the keys of each tile.
 struct TileConfig {
-  Products products;
+  MmaKind mma_kind;
   int dim;        // of queries, keys and values, at most; a multiple of 32
   int row_warps;  // of a block
   int key_warps;  // of a block, for the same rows
@@ -23,7 +23,7 @@ struct TileConfig {
   // whose sums are made at once, to have registers enough.
   int sum_depth, sum_keys, sum_dims;
   // Whether scores may be more than scaled dot products.
-  bool scoring;
+  bool score_mod;
 
   constexpr int warps() const { return row_warps * key_warps; }
   constexpr int rows() const { return row_warps * row_tiles * 16; }
@@ -31,45 +31,43 @@ struct TileConfig {
 };
 
 // Many rows: each warp has some for itself. The least tiles that hold a head dim.
-constexpr TileConfig many_rows(Products products, int dim, bool scoring) {
-  if (products == Products::sixteen) {
-    if (dim <= 32) return {products, 32, 4, 1, 2, 64, 1, 2, 0, 0, 0, scoring};
-    if (dim <= 64) return {products, 64, 4, 1, 2, 64, 1, 2, 0, 0, 0, scoring};
-    if (dim <= 128) return {products, 128, 4, 1, 2, 32, 1, 2, 0, 0, 0, scoring};
-    return {products, 256, 4, 1, 1, 32, 1, 2, 0, 0, 0, scoring};
+constexpr TileConfig prefill_tiles(MmaKind mma_kind, int dim, bool score_mod) {
+  if (mma_kind == MmaKind::b16) {
+    if (dim <= 32) return {mma_kind, 32, 4, 1, 2, 64, 1, 2, 0, 0, 0, score_mod};
+    if (dim <= 64) return {mma_kind, 64, 4, 1, 2, 64, 1, 2, 0, 0, 0, score_mod};
+    if (dim <= 128) return {mma_kind, 128, 4, 1, 2, 32, 1, 2, 0, 0, 0, score_mod};
+    return {mma_kind, 256, 4, 1, 1, 32, 1, 2, 0, 0, 0, score_mod};
   }
-  const int depth = products == Products::tf32 ? 64 : 16;
-  if (dim <= 32) return {products, 32, 4, 1, 2, 32, 1, 3, 32, 32, 32, scoring};
-  if (dim <= 64) return {products, 64, 4, 1, 2, 32, 1, 2, depth, 32, 32, scoring};
-  if (dim <= 128) return {products, 128, 4, 1, 2, 32, 1, 2, 128, 16, 16, scoring};
-  return {products, 256, 4, 1, 1, 16, 1, 2, 128, 16, 16, scoring};
+  const int depth = mma_kind == MmaKind::tf32 ? 64 : 16;
+  if (dim <= 32) return {mma_kind, 32, 4, 1, 2, 32, 1, 3, 32, 32, 32, score_mod};
+  if (dim <= 64) return {mma_kind, 64, 4, 1, 2, 32, 1, 2, depth, 32, 32, score_mod};
+  if (dim <= 128) return {mma_kind, 128, 4, 1, 2, 32, 1, 2, 128, 16, 16, score_mod};
+  return {mma_kind, 256, 4, 1, 1, 16, 1, 2, 128, 16, 16, score_mod};
 }
 
 // Few rows, whose time is that of reading keys and values: all warps have the same rows. Head dims
-// up to most_dim_of_few().
-constexpr TileConfig few_rows(Products products, int dim) {
-  if (products == Products::sixteen) {
-    if (dim <= 64) return {products, 64, 1, 4, 1, 128, 1, 4, 0, 0, 0, true};
-    if (dim <= 128) return {products, 128, 1, 4, 1, 64, 1, 4, 0, 0, 0, true};
-    return {products, 256, 1, 4, 1, 64, 1, 2, 0, 0, 0, true};
+// up to most_decode_dim().
+constexpr TileConfig decode_tiles(MmaKind mma_kind, int dim) {
+  if (mma_kind == MmaKind::b16) {
+    if (dim <= 64) return {mma_kind, 64, 1, 4, 1, 128, 1, 4, 0, 0, 0, true};
+    if (dim <= 128) return {mma_kind, 128, 1, 4, 1, 64, 1, 4, 0, 0, 0, true};
+    return {mma_kind, 256, 1, 4, 1, 64, 1, 2, 0, 0, 0, true};
   }
-  if (dim <= 64) return {products, 64, 1, 4, 1, 64, 1, 4, 16, 16, 32, true};
-  return {products, 128, 1, 4, 1, 64, 1, 2, 16, 16, 32, true};
+  if (dim <= 64) return {mma_kind, 64, 1, 4, 1, 64, 1, 4, 16, 16, 32, true};
+  return {mma_kind, 128, 1, 4, 1, 64, 1, 2, 16, 16, 32, true};
 }
-constexpr int most_dim_of_few(Products products) {
-  return products == Products::sixteen ? 256 : 128;
-}
+constexpr int most_decode_dim(MmaKind mma_kind) { return mma_kind == MmaKind::b16 ? 256 : 128; }
 
 // In between: two warps have the same rows. Head dims up to 128; wider ones have tiles of 64 rows
 // already.
-inline constexpr int most_dim_of_some = 128;
-constexpr TileConfig some_rows(Products products, int dim) {
-  if (products == Products::sixteen) {
-    if (dim <= 64) return {products, 64, 2, 2, 2, 64, 2, 3, 0, 0, 0, true};
-    return {products, 128, 2, 2, 2, 64, 2, 2, 0, 0, 0, true};
+inline constexpr int most_short_dim = 128;
+constexpr TileConfig short_tiles(MmaKind mma_kind, int dim) {
+  if (mma_kind == MmaKind::b16) {
+    if (dim <= 64) return {mma_kind, 64, 2, 2, 2, 64, 2, 3, 0, 0, 0, true};
+    return {mma_kind, 128, 2, 2, 2, 64, 2, 2, 0, 0, 0, true};
   }
-  if (dim <= 64) return {products, 64, 2, 2, 2, 64, 2, 2, 16, 32, 32, true};
-  return {products, 128, 2, 2, 2, 32, 1, 2, 128, 16, 16, true};
+  if (dim <= 64) return {mma_kind, 64, 2, 2, 2, 64, 2, 2, 16, 32, 32, true};
+  return {mma_kind, 128, 2, 2, 2, 32, 1, 2, 128, 16, 16, true};
 }
 
 }  // namespace rapt::cuda::flash_mma

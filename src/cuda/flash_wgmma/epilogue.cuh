@@ -2,9 +2,9 @@
 #pragma once
 
 #include "src/cuda/flash_wgmma/softmax.cuh"
-#include "src/cuda/flash_wgmma/work.cuh"
+#include "src/cuda/flash_wgmma/tile_scheduler.cuh"
 #include "src/cuda/ptx/ldmatrix.cuh"
-#include "src/cuda/ptx/packed.cuh"
+#include "src/cuda/ptx/pack.cuh"
 
 namespace rapt::cuda::flash_wgmma {
 
@@ -33,17 +33,17 @@ RAPT_DEVICE void stage_output(unsigned char* tile, const float (&out)[n][4],
     for (int i = 0; i < 4; ++i) {
       const float(&pairs)[4] = out[j + i / 2];
       const int half = i % 2;
-      words[i] =
-          ptx::packed<Element>(pairs[2 * half] * factor[half], pairs[2 * half + 1] * factor[half]);
+      words[i] = ptx::pack_two<Element>(pairs[2 * half] * factor[half],
+                                        pairs[2 * half + 1] * factor[half]);
     }
-    ptx::store_matrices(fragment_address(tile, 8 * j), words);
+    ptx::stmatrix(fragment_address(tile, 8 * j), words);
   }
 }
 
 // The same rows as below where results are f32: two columns in eight as they are. Through memory of
 // the thread, and in a loop: unrolled, it would take registers from what every kernel does.
 template <int n>
-RAPT_DEVICE void store_f32_output(const Parameters& p, const Assignment& assignment, int group,
+RAPT_DEVICE void store_f32_output(const Parameters& p, const WorkTileInfo& tile_info, int group,
                                   int row, const float (&out)[n][4], const float (&factor)[2]) {
   float memory[n][4];
   const int zero = Target::unknown(0);
@@ -55,7 +55,7 @@ RAPT_DEVICE void store_f32_output(const Parameters& p, const Assignment& assignm
   const int column = Target::lane() % 4 * 2, room = static_cast<int>(p.call.v_dim) - column;
   RAPT_UNROLL
   for (int half = 0; half < 2; ++half) {
-    const RowPlace at = row_place(p, assignment, group, row + 8 * half);
+    const RowPlace at = row_place(p, tile_info, group, row + 8 * half);
     if (!at.exists) continue;
     float* to = static_cast<float*>(p.call.out) +
                 semantics::row_offset(p.call.out_stride, at.place, at.head) + column;
@@ -71,10 +71,10 @@ RAPT_DEVICE void store_f32_output(const Parameters& p, const Assignment& assignm
 // `factor`, to wherever they belong. A thread has two columns in eight; after an exchange with its
 // neighbour, four in sixteen.
 template <class Element, int n>
-RAPT_DEVICE void store_output(const Parameters& p, const Assignment& assignment, int group, int row,
-                              const float (&out)[n][4], const float (&factor)[2]) {
+RAPT_DEVICE void store_output(const Parameters& p, const WorkTileInfo& tile_info, int group,
+                              int row, const float (&out)[n][4], const float (&factor)[2]) {
   static_assert(n % 2 == 0);
-  if (p.call.out_is_f32) return store_f32_output(p, assignment, group, row, out, factor);
+  if (p.call.out_is_f32) return store_f32_output(p, tile_info, group, row, out, factor);
   const bool odd = Target::lane() % 2 != 0;
   const int column = Target::lane() % 4 / 2 * 4 + (odd ? 8 : 0);
   const int room = static_cast<int>(p.call.v_dim) - column;
@@ -86,12 +86,12 @@ RAPT_DEVICE void store_output(const Parameters& p, const Assignment& assignment,
       uint32_t words[2];
       RAPT_UNROLL
       for (int i = 0; i < 2; ++i)
-        words[i] = ptx::packed<Element>(out[2 * j + i][2 * half] * factor[half],
-                                        out[2 * j + i][2 * half + 1] * factor[half]);
+        words[i] = ptx::pack_two<Element>(out[2 * j + i][2 * half] * factor[half],
+                                          out[2 * j + i][2 * half + 1] * factor[half]);
       const uint32_t got = Target::shuffle_xor(odd ? words[0] : words[1], 1);
       fours[j] = odd ? make_uint2(got, words[1]) : make_uint2(words[0], got);
     }
-    const RowPlace at = row_place(p, assignment, group, row + 8 * half);
+    const RowPlace at = row_place(p, tile_info, group, row + 8 * half);
     if (!at.exists) continue;
     Element* to = static_cast<Element*>(p.call.out) +
                   semantics::row_offset(p.call.out_stride, at.place, at.head) + column;
@@ -107,9 +107,9 @@ RAPT_DEVICE void store_output(const Parameters& p, const Assignment& assignment,
 
 RAPT_DEVICE void add_sink(gpu::RowState& state, float sink) {
   if (sink == gpu::minus_infinity) return;
-  const float seen = state.sum == 0 ? gpu::minus_infinity : state.reference;
-  const float reference = fmaxf(seen, sink), base = gpu::finite_reference(reference);
-  state = {reference, state.sum * Target::exp2(seen - base) + Target::exp2(sink - base)};
+  const float seen = state.sum == 0 ? gpu::minus_infinity : state.row_max;
+  const float new_max = fmaxf(seen, sink), base = gpu::finite_max(new_max);
+  state = {new_max, state.sum * Target::exp2(seen - base) + Target::exp2(sink - base)};
 }
 
 // From the parts of a quad to sums of whole rows.
@@ -120,8 +120,8 @@ RAPT_DEVICE void sum_rows(const Rows& rows, float (&sums)[2]) {
 
 // Logarithms of sums go to memory, `factor` gets what to multiply the output by. A sink comes in
 // last, so that weights are never small beside it alone.
-RAPT_DEVICE void finish_rows(const Parameters& p, const Assignment& assignment, int group, int row,
-                             const float (&references)[2], const float (&sums)[2],
+RAPT_DEVICE void finish_rows(const Parameters& p, const WorkTileInfo& tile_info, int group, int row,
+                             const float (&row_max)[2], const float (&sums)[2],
                              float (&factor)[2]) {
   RAPT_UNROLL
   for (int half = 0; half < 2; ++half)
@@ -129,13 +129,13 @@ RAPT_DEVICE void finish_rows(const Parameters& p, const Assignment& assignment, 
   if (!p.call.lse && !p.call.sinks) return;
   RAPT_UNROLL
   for (int half = 0; half < 2; ++half) {
-    gpu::RowState state = {references[half], sums[half]};
-    const RowPlace at = row_place(p, assignment, group, row + 8 * half);
+    gpu::RowState state = {row_max[half], sums[half]};
+    const RowPlace at = row_place(p, tile_info, group, row + 8 * half);
     if (!at.exists) continue;
     if (p.call.sinks) {
       add_sink(state, p.call.sinks[at.head] * gpu::log2_e);
-      const float base = gpu::finite_reference(state.reference);
-      factor[half] = state.sum == 0 ? 0 : Target::exp2(references[half] - base) / state.sum;
+      const float base = gpu::finite_max(state.row_max);
+      factor[half] = state.sum == 0 ? 0 : Target::exp2(row_max[half] - base) / state.sum;
     }
     if (p.call.lse && Target::lane() % 4 == 0)
       p.call.lse[semantics::lse_offset(p.call, at.place, at.head)] =

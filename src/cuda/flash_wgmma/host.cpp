@@ -12,7 +12,7 @@
 #include "src/cuda/flash_wgmma/tensor_map.hpp"
 #include "src/cuda/hopper.hpp"
 #include "src/cuda/kernels.hpp"
-#include "src/gpu/scoring.hpp"
+#include "src/gpu/softmax.hpp"
 #include "src/portable/common.hpp"
 
 namespace rapt {
@@ -24,16 +24,16 @@ extern template void launch<tiles_64>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_64_short>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_96>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_128>(const Parameters&, int, gpu::Where);
-extern template void launch<tiles_128_few>(const Parameters&, int, gpu::Where);
+extern template void launch<tiles_128_decode>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_192_128>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_192>(const Parameters&, int, gpu::Where);
 extern template void launch<tiles_256>(const Parameters&, int, gpu::Where);
-extern template void launch<with_scoring(tiles_64_short)>(const Parameters&, int, gpu::Where);
-extern template void launch<with_scoring(tiles_96)>(const Parameters&, int, gpu::Where);
-extern template void launch<with_scoring(tiles_128)>(const Parameters&, int, gpu::Where);
-extern template void launch<with_scoring(tiles_192_128)>(const Parameters&, int, gpu::Where);
-extern template void launch<with_scoring(tiles_192)>(const Parameters&, int, gpu::Where);
-extern template void launch<with_scoring(tiles_256)>(const Parameters&, int, gpu::Where);
+extern template void launch<with_score_mod(tiles_64_short)>(const Parameters&, int, gpu::Where);
+extern template void launch<with_score_mod(tiles_96)>(const Parameters&, int, gpu::Where);
+extern template void launch<with_score_mod(tiles_128)>(const Parameters&, int, gpu::Where);
+extern template void launch<with_score_mod(tiles_192_128)>(const Parameters&, int, gpu::Where);
+extern template void launch<with_score_mod(tiles_192)>(const Parameters&, int, gpu::Where);
+extern template void launch<with_score_mod(tiles_256)>(const Parameters&, int, gpu::Where);
 
 namespace {
 
@@ -53,14 +53,14 @@ template <class Function>
 auto with_tiles(const Problem& p, Function function) {
   const Index dim = std::max(p.qk_dim, p.v_dim);
   const bool any_length = p.batch_invariant && p.bounded();  // q_len is other sequences', too
-  if (gpu::has_scoring(p)) {
-    if (dim <= 64) return function.template operator()<with_scoring(tiles_64_short)>();
-    if (dim <= 96) return function.template operator()<with_scoring(tiles_96)>();
-    if (dim <= 128) return function.template operator()<with_scoring(tiles_128)>();
+  if (gpu::has_score_mod(p)) {
+    if (dim <= 64) return function.template operator()<with_score_mod(tiles_64_short)>();
+    if (dim <= 96) return function.template operator()<with_score_mod(tiles_96)>();
+    if (dim <= 128) return function.template operator()<with_score_mod(tiles_128)>();
     if (p.qk_dim <= 192 && p.v_dim <= 128)
-      return function.template operator()<with_scoring(tiles_192_128)>();
-    if (dim <= 192) return function.template operator()<with_scoring(tiles_192)>();
-    return function.template operator()<with_scoring(tiles_256)>();
+      return function.template operator()<with_score_mod(tiles_192_128)>();
+    if (dim <= 192) return function.template operator()<with_score_mod(tiles_192)>();
+    return function.template operator()<with_score_mod(tiles_256)>();
   }
   if (dim <= 32) return function.template operator()<tiles_32>();
   if (dim <= 64 && is_uneven(p) && p.q_len <= 1024 && !any_length)
@@ -68,7 +68,7 @@ auto with_tiles(const Problem& p, Function function) {
   if (dim <= 64) return function.template operator()<tiles_64>();
   if (dim <= 96) return function.template operator()<tiles_96>();
   if (dim <= 128 && p.q_len * (p.heads / p.kv_heads) <= rows_of_warpgroup && !any_length)
-    return function.template operator()<tiles_128_few>();
+    return function.template operator()<tiles_128_decode>();
   if (dim <= 128) return function.template operator()<tiles_128>();
   if (p.qk_dim <= 192 && p.v_dim <= 128) return function.template operator()<tiles_192_128>();
   if (dim <= 192) return function.template operator()<tiles_192>();
@@ -91,61 +91,64 @@ int packed_heads(const Problem& p, const TileConfig& tiles) {
   return filled(1) < 0.9 * filled(group) ? static_cast<int>(group) : 1;
 }
 
-struct Works {
-  int packed;
+struct WorkTiles {
+  int packed_heads;
   Index queries, tiles, heads, pairs;  // queries of a warpgroup; tiles of a head; heads, in all too
-  Index slots;                         // for the tiles of a head in all sequences: see Schedule
-  bool in_slots() const { return 2 * double(slots * heads) < double(tiles) * double(pairs); }
+  Index varlen_tiles;                  // for the tiles of a head in all sequences: see Schedule
+  bool in_one_row() const {
+    return 2 * double(varlen_tiles * heads) < double(tiles) * double(pairs);
+  }
   double count() const {
-    return in_slots() ? double(slots * heads) : double(tiles) * double(pairs);
+    return in_one_row() ? double(varlen_tiles * heads) : double(tiles) * double(pairs);
   }
 };
-Works works_of(const Problem& p, const TileConfig& tiles) {
-  Works works;
-  works.packed = packed_heads(p, tiles);
-  works.queries = rows_of_warpgroup / works.packed;
-  works.tiles = semantics::divided_up(p.q_len, works.queries * tiles.warpgroups);
-  works.heads = p.heads / works.packed;
-  works.pairs = works.heads * p.batch;
-  works.slots =
-      p.varlen ? p.total_q / (works.queries * tiles.warpgroups) + p.batch : works.tiles * p.batch;
-  return works;
+WorkTiles work_tiles_of(const Problem& p, const TileConfig& tiles) {
+  WorkTiles work_tiles;
+  work_tiles.packed_heads = packed_heads(p, tiles);
+  work_tiles.queries = rows_of_warpgroup / work_tiles.packed_heads;
+  work_tiles.tiles = semantics::divided_up(p.q_len, work_tiles.queries * tiles.warpgroups);
+  work_tiles.heads = p.heads / work_tiles.packed_heads;
+  work_tiles.pairs = work_tiles.heads * p.batch;
+  work_tiles.varlen_tiles = p.varlen ? p.total_q / (work_tiles.queries * tiles.warpgroups) + p.batch
+                                     : work_tiles.tiles * p.batch;
+  return work_tiles;
 }
 
-// Of the L2 cache that the keys and values of a section take.
+// Of the L2 cache that the keys and values of an L2 group take.
 constexpr double share_of_cache = 0.55;
 
-// Whether blocks ask for their next work: where some take longer than others.
+// Whether blocks ask for their next work tile: where some take longer than others.
 bool counts(const Problem& p) { return is_uneven(p); }
 
 Schedule schedule_of(const Problem& p, const TileConfig& tiles, const Device& device) {
-  const Works works = works_of(p, tiles);
-  const Index sharing = works.heads / p.kv_heads;
+  const WorkTiles work_tiles = work_tiles_of(p, tiles);
+  const Index heads_per_kv_head = work_tiles.heads / p.kv_heads;
   const double kv_bytes = 2.0 * double(p.kv_len) * double(p.qk_dim + p.v_dim);
   const double cached =
       std::floor(device.nominal.cache_bytes * share_of_cache / std::max(kv_bytes, 1.0));
-  const Index section =
-      is_uneven(p) ? std::clamp<Index>(static_cast<Index>(cached) * sharing, 1, works.pairs)
-                   : std::min(sharing, works.pairs);
-  const Index rest = works.pairs % section;
+  const Index l2_group =
+      is_uneven(p)
+          ? std::clamp<Index>(static_cast<Index>(cached) * heads_per_kv_head, 1, work_tiles.pairs)
+          : std::min(heads_per_kv_head, work_tiles.pairs);
+  const Index rest = work_tiles.pairs % l2_group;
   return {
-      .packed = gpu::divisor(works.packed),
-      .heads = gpu::divisor(works.heads),
-      .sharing = gpu::divisor(sharing),
-      .first_section = gpu::divisor(rest > 0 ? rest : section),
-      .section = gpu::divisor(section),
-      .section_works = gpu::divisor(works.in_slots() ? 1 : section * works.tiles),
-      .tiles = static_cast<int>(works.tiles),
-      .slots = works.in_slots() ? static_cast<int>(works.slots) : 0,
-      .queries = static_cast<int>(works.queries),
-      .works = static_cast<int>(works.count()),
+      .packed_heads = gpu::divisor(work_tiles.packed_heads),
+      .heads = gpu::divisor(work_tiles.heads),
+      .heads_per_kv_head = gpu::divisor(heads_per_kv_head),
+      .first_l2_group = gpu::divisor(rest > 0 ? rest : l2_group),
+      .l2_group = gpu::divisor(l2_group),
+      .l2_group_tiles = gpu::divisor(work_tiles.in_one_row() ? 1 : l2_group * work_tiles.tiles),
+      .tiles = static_cast<int>(work_tiles.tiles),
+      .varlen_tiles = work_tiles.in_one_row() ? static_cast<int>(work_tiles.varlen_tiles) : 0,
+      .queries = static_cast<int>(work_tiles.queries),
+      .work_tiles = static_cast<int>(work_tiles.count()),
   };
 }
 
 // Of queries or output: rows of a warpgroup.
 CUtensorMap map_of_rows(const semantics::Call& call, DType dtype, const Schedule& schedule,
                         const void* data, Index dim, const Index (&stride)[3]) {
-  const Index packed = schedule.packed.value;
+  const Index packed = schedule.packed_heads.value;
   return tensor_map<5>({
       .data = data,
       .dtype = dtype,
@@ -179,9 +182,9 @@ CUtensorMap map_of_keys(const semantics::Call& call, DType dtype, const void* da
   });
 }
 
-// Whether the copy engine can bring the biases of a tile, if they are aligned: they are of 16 bits,
+// Whether TMA can bring the biases of a tile, if they are aligned: they are of 16 bits,
 // those of a query contiguous, and its rows are those of the tile.
-bool bias_can_be_loaded(const Problem& p, int packed) {
+bool bias_can_come_by_tma(const Problem& p, int packed) {
   const auto mapped = [](Index stride) {
     return stride % 8 == 0 && stride >= 0 && stride < Index{1} << 39;
   };
@@ -203,7 +206,7 @@ CUtensorMap map_of_bias(const semantics::Call& call, DType dtype) {
   });
 }
 
-// Axes that are stepped along must have a stride that the copy engine takes.
+// Axes that are stepped along must have a stride that TMA takes.
 bool has_unmapped_stride(const Problem::Strides& stride, Index outer, Index rows, Index heads) {
   if (outer == 0 || rows == 0 || heads == 0) return false;
   const auto bad = [](Index step, Index count) {
@@ -212,8 +215,8 @@ bool has_unmapped_stride(const Problem::Strides& stride, Index outer, Index rows
   return bad(stride[0], outer) || bad(stride[1], rows) || bad(stride[2], heads);
 }
 
-// Whether the copy engine can take the output: of 16 bits, in whole pieces of 16 bytes.
-bool output_can_be_copied(const Problem& p) {
+// Whether TMA can take the output: of 16 bits, in whole pieces of 16 bytes.
+bool output_can_go_by_tma(const Problem& p) {
   return p.out_dtype == p.dtype && p.v_dim % 8 == 0 &&
          !has_unmapped_stride(p.out, p.varlen ? 1 : p.batch, p.varlen ? p.total_q : p.q_len,
                               p.heads);
@@ -251,28 +254,30 @@ Support supports(const Problem& p, const Device& device) {
   if (p.offset && (*p.offset > most_length || *p.offset < -most_length))
     return Support::no(
         text("it takes offsets up to ", most_length, "; this problem has ", *p.offset));
-  // Blocks that come to ask when all works are begun still count theirs.
-  return gpu::blocks_fit(works_of(p, tiles_of(p)).count() + 2.0 * device.multiprocessors, device);
+  // Blocks that come to ask when all work tile tiles are begun still count theirs.
+  return gpu::blocks_fit(work_tiles_of(p, tiles_of(p)).count() + 2.0 * device.multiprocessors,
+                         device);
 }
 
-// What a score costs beyond a scaled dot product: biases that the copy engine cannot bring, and
+// What a score costs beyond a scaled dot product: biases that TMA cannot bring, and
 // masks, are read one by one.
-double scoring_slowdown(const Problem& p, const TileConfig& tiles, int packed) {
-  if (p.bias.present() && !bias_can_be_loaded(p, packed)) return 4;
+double score_mod_slowdown(const Problem& p, const TileConfig& tiles, int packed) {
+  if (p.bias.present() && !bias_can_come_by_tma(p, packed)) return 4;
   if (p.mask.present()) return 2.7;
-  if (!gpu::has_scoring(p)) return 1;
+  if (!gpu::has_score_mod(p)) return 1;
   return tiles.v_dim <= 64 ? 1.7 : 1.4;
 }
 
-// Whole tiles of queries and keys in rounds of blocks, and some time between two works.
+// Whole tiles of queries and keys in rounds of blocks, and some time between two work tile tiles.
 Estimate estimate(const Task& task) {
   const Problem& p = task.problem;
   const TileConfig tiles = tiles_of(p);
-  const Works works = works_of(p, tiles);
-  const double blocks = std::max(1.0, std::min(works.count(), double(task.device.multiprocessors)));
+  const WorkTiles work_tiles = work_tiles_of(p, tiles);
+  const double blocks =
+      std::max(1.0, std::min(work_tiles.count(), double(task.device.multiprocessors)));
   const double rows = double(std::max<Index>(p.total_q, 1)) * double(p.heads);
   const double keys = p.flops() / (2.0 * double(p.qk_dim + p.v_dim) * rows);  // that a row sees
-  const double steps = (is_uneven(p) ? keys + (tiles.keys + double(works.queries)) / 2
+  const double steps = (is_uneven(p) ? keys + (tiles.keys + double(work_tiles.queries)) / 2
                                      : double(semantics::rounded_up(p.kv_len, tiles.keys))) /
                        tiles.keys;
   const double step_flops =
@@ -283,12 +288,14 @@ Estimate estimate(const Task& task) {
                                            : 0.77;
   const double rate = busy * task.device.nominal.matrix_flops / task.device.multiprocessors;
   const bool small_pages = p.paged() && p.page_size < tiles.keys;
-  const double slowdown = scoring_slowdown(p, tiles, works.packed) * (small_pages ? 1.05 : 1.0);
-  constexpr double between_works = 1.5e-6;
-  const double expected = std::min(works.count(), double(works.slots * works.heads));
+  const double slowdown =
+      score_mod_slowdown(p, tiles, work_tiles.packed_heads) * (small_pages ? 1.05 : 1.0);
+  constexpr double between_work_tiles = 1.5e-6;
+  const double expected =
+      std::min(work_tiles.count(), double(work_tiles.varlen_tiles * work_tiles.heads));
   const double rounds =
-      is_uneven(p) ? std::max(1.0, expected / blocks) : std::ceil(works.count() / blocks);
-  const double seconds = rounds * (slowdown * steps * step_flops / rate + between_works);
+      is_uneven(p) ? std::max(1.0, expected / blocks) : std::ceil(work_tiles.count() / blocks);
+  const double seconds = rounds * (slowdown * steps * step_flops / rate + between_work_tiles);
   const double bandwidth = (small_pages ? 0.82 : 0.85) * task.device.nominal.read_bandwidth;
   return estimate_from(seconds, 1, p.bytes(), bandwidth, (counts(p) ? 2 : 1) * gpu::launch_seconds);
 }
@@ -302,24 +309,24 @@ Parameters parameters_for(const Problem& p, const Device& device, const semantic
   const Schedule schedule = schedule_of(p, tiles, device);
   const int box_keys =
       p.paged() ? static_cast<int>(std::gcd(p.page_size, Index{tiles.keys})) : tiles.keys;
-  const bool output_copied = output_can_be_copied(p);
+  const bool output_by_tma = output_can_go_by_tma(p);
   return {
       .call = call,
       .schedule = schedule,
       .scale = call.scale * gpu::log2_e,
       .share_of_cap = p.softcap > 0 ? p.scale / p.softcap : 0,
       .only_capped = is_only_capped(p),
-      .counter = nullptr,
+      .tile_counter = nullptr,
       .dtype = p.dtype,
-      .bias_loaded = bias_can_be_loaded(p, schedule.packed.value),
+      .bias_by_tma = bias_can_come_by_tma(p, schedule.packed_heads.value),
       .page_size = gpu::divisor(std::max<Index>(p.page_size, 1)),
       .box_keys = box_keys,
-      .output_copied = output_copied,
+      .output_by_tma = output_by_tma,
       .queries = map_of_rows(call, p.dtype, schedule, call.q, call.qk_dim, call.q_stride),
       .keys = map_of_keys(call, p.dtype, call.k, call.qk_dim, call.k_stride, box_keys),
       .values = map_of_keys(call, p.dtype, call.v, call.v_dim, call.v_stride, box_keys),
       .biases = {},
-      .output = output_copied
+      .output = output_by_tma
                     ? map_of_rows(call, p.dtype, schedule, call.out, call.v_dim, call.out_stride)
                     : CUtensorMap{},
   };
@@ -331,7 +338,7 @@ void move_maps(Parameters& parameters, const semantics::Call& call) {
   move_map(parameters.queries, call.q);
   move_map(parameters.keys, has_keys(call) ? call.k : call.q);
   move_map(parameters.values, has_keys(call) ? call.v : call.q);
-  if (parameters.output_copied) move_map(parameters.output, call.out);
+  if (parameters.output_by_tma) move_map(parameters.output, call.out);
 }
 
 // A call of the problem's own sizes, whose tensors are nowhere yet.
@@ -372,18 +379,18 @@ std::unique_ptr<const Prepared> prepare_tiles(const Task& task) {
       move_maps(parameters, call);
     else
       parameters = parameters_for<tiles>(gpu::problem_of_run(p, call), task.device, call);
-    parameters.bias_loaded =
-        planned.bias_loaded && reinterpret_cast<std::uintptr_t>(call.bias) % 16 == 0;
-    if (parameters.bias_loaded) parameters.biases = map_of_bias(call, p.dtype);
+    parameters.bias_by_tma =
+        planned.bias_by_tma && reinterpret_cast<std::uintptr_t>(call.bias) % 16 == 0;
+    if (parameters.bias_by_tma) parameters.biases = map_of_bias(call, p.dtype);
     const gpu::Where where = gpu::where(task, where_to);
     const UseDevice current(where.device);
     if (counts(p)) {
-      parameters.counter = reinterpret_cast<int*>(where_to.workspace.data());
-      require(cudaMemsetAsync(parameters.counter, 0, sizeof(int),
+      parameters.tile_counter = reinterpret_cast<int*>(where_to.workspace.data());
+      require(cudaMemsetAsync(parameters.tile_counter, 0, sizeof(int),
                               static_cast<cudaStream_t>(where.stream)),
               "clear a counter");
     }
-    launch<tiles>(parameters, std::min(parameters.schedule.works, task.device.multiprocessors),
+    launch<tiles>(parameters, std::min(parameters.schedule.work_tiles, task.device.multiprocessors),
                   where);
   });
 }
@@ -397,7 +404,7 @@ std::unique_ptr<const Prepared> prepare(const Task& task) {
 
 const Kernel cuda_flash_wgmma = {
     .name = "cuda.flash_wgmma",
-    .summary = "Hopper: warps load through the copy engine, warpgroups multiply on tensor cores",
+    .summary = "Hopper: warps load by TMA, warpgroups multiply on tensor cores",
     .backend = Backend::cuda,
     .by_name_only = false,
     .supports = cuda::flash_wgmma::supports,

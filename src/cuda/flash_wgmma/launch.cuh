@@ -24,9 +24,9 @@ void launch_kernel(const Parameters& parameters, int blocks, gpu::Where where) {
 template <TileConfig config>
 void launch(const Parameters& parameters, int blocks, gpu::Where where) {
   if (parameters.dtype == DType::f16)
-    launch_kernel<Kernel<config, F16>>(parameters, blocks, where);
+    launch_kernel<FlashWgmma<config, F16>>(parameters, blocks, where);
   else
-    launch_kernel<Kernel<config, BF16>>(parameters, blocks, where);
+    launch_kernel<FlashWgmma<config, BF16>>(parameters, blocks, where);
 }
 
 }  // namespace rapt::cuda::flash_wgmma

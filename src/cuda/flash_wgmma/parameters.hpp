@@ -9,23 +9,23 @@
 
 namespace rapt::cuda::flash_wgmma {
 
-// Works, the tiles of queries, in the order they are begun. Heads go in sections whose keys and
-// values stay in the L2 cache together; within a section the last queries come first, which take
-// longest under a causal mask. A section that is smaller than the others is the first one: in the
-// end it would leave multiprocessors without work while others begin the longest. Packed sequences
-// of very different lengths are one row of tiles instead, `slots` of them for each head: most tiles
-// of the longest one the others would not have.
+// Work tiles, the tiles of queries, in the order they are begun. Heads go in L2 groups whose keys
+// and values stay in the L2 cache together; within an L2 group the last queries come first, which
+// take longest under a causal mask. an L2 group that is smaller than the others is the first one:
+// in the end it would leave multiprocessors idle while others begin the longest. Packed sequences
+// of very different lengths are one row of tiles instead, `varlen_tiles` of them for each head:
+// most tiles of the longest one the others would not have.
 struct Schedule {
-  gpu::Divisor packed;         // query heads that share a tile: its rows are (query, head)
-  gpu::Divisor heads;          // or groups of packed heads
-  gpu::Divisor sharing;        // heads, or groups of them, that share a kv head
-  gpu::Divisor first_section;  // heads of all sequences in it
-  gpu::Divisor section;        // in each of the others
-  gpu::Divisor section_works;  // of those
-  int tiles;                   // of queries, of one head and sequence
-  int slots;    // for tiles of queries, of one head and all sequences; 0: not in one row
-  int queries;  // of a warpgroup
-  int works;
+  gpu::Divisor packed_heads;       // query heads that share a tile: its rows are (query, head)
+  gpu::Divisor heads;              // or groups of packed heads
+  gpu::Divisor heads_per_kv_head;  // heads, or groups of them, that share a kv head
+  gpu::Divisor first_l2_group;     // heads of all sequences in it
+  gpu::Divisor l2_group;           // in each of the others
+  gpu::Divisor l2_group_tiles;     // of those
+  int tiles;                       // of queries, of one head and sequence
+  int varlen_tiles;  // for tiles of queries, of one head and all sequences; 0: not in one row
+  int queries;       // of a warpgroup
+  int work_tiles;
 };
 
 // Of queries and of keys, and of offsets.
@@ -37,13 +37,13 @@ struct Parameters {
   float scale;         // from dot products to exponents of 2
   float share_of_cap;  // that a dot product of 1 is, where there is a soft cap
   bool only_capped;    // dot products only pass through it, and three terms can do for it
-  int*
-      counter;  // 0 before the launch: works begun by blocks that came to ask. Null: works are even
+  int* tile_counter;   // 0 before the launch: work tile tiles begun by blocks that came to ask.
+                       // Null: work tile tiles are even
   DType dtype;
-  bool bias_loaded;  // by the copy engine, else read where it is needed
+  bool bias_by_tma;  // by TMA, else read where it is needed
   gpu::Divisor page_size;
   int box_keys;        // that one load brings: of a page, where there are pages
-  bool output_copied;  // by the copy engine, but for the ends of packed sequences
+  bool output_by_tma;  // by TMA, but for the ends of packed sequences
   CUtensorMap queries, keys, values, biases, output;
 };
 

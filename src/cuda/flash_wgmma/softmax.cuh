@@ -1,6 +1,6 @@
 // Softmax of the two rows of scores that a thread shares with the three other lanes of its quad.
 //
-// Weights are 2^(exponent − reference). The reference need not be the largest exponent so far: any
+// Weights are 2^(exponent − row max). The row max need not be the largest exponent so far: any
 // number near it gives the same quotient of sums. So it moves only when an exponent exceeds it by
 // more than `most`, which after the first tile of a row is rare, and what was summed is rescaled
 // only then. It comes to lie `lead` below that exponent: f16 has numbers to spare above 1 and few
@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "src/cuda/target.cuh"
-#include "src/gpu/sums.hpp"
+#include "src/gpu/long_sums.hpp"
 
 namespace rapt::cuda::flash_wgmma {
 
@@ -20,31 +20,31 @@ template <class Element>
 inline constexpr float lead = std::is_same_v<Element, F16> ? 6 : 0;
 template <class Element>
 inline constexpr float most = lead<Element> + 8;
-inline constexpr float nothing_seen = -FLT_MAX;  // a reference that no exponent can fall short of
+inline constexpr float nothing_seen = -FLT_MAX;  // a row max that no exponent can fall short of
 
-// Sums of earlier tiles are set aside in memory of the thread, used too seldom to take registers
+// Sums of earlier tiles are promoted in memory of the thread, used too seldom to take registers
 // from the loop: arrays indexed by what the compiler does not know.
 
 // Tiles whose products are added up by the tensor cores, which cut sums off where others round:
-// after this many, or one more, the output is set aside and begins again at 0.
+// after this many, or one more, the output is promoted and begins again at 0.
 inline constexpr int tiles_of_output_span = 256;
 template <int n>
-class OutputAside {
+class PromotedOutput {
  public:
   RAPT_DEVICE void take(float (&out)[n][4], bool first_time) {
-    for_each(out, [&](float& aside, float& sum) {
-      aside = first_time ? sum : aside + sum;
+    for_each(out, [&](float& promoted, float& sum) {
+      promoted = first_time ? sum : promoted + sum;
       sum = 0;
     });
   }
-  // After references moved by `factor`.
+  // After row maxima moved by `factor`.
   RAPT_DEVICE void scale(const float (&factor)[2]) {
     const int first = Target::unknown(0);
     RAPT_UNROLL
     for (int i = 0; i < 4 * n; ++i) sums_[first + i] *= factor[i % 4 / 2];
   }
   RAPT_DEVICE void join(float (&out)[n][4]) {
-    for_each(out, [](float& aside, float& sum) { sum += aside; });
+    for_each(out, [](float& promoted, float& sum) { sum += promoted; });
   }
 
  private:
@@ -58,20 +58,20 @@ class OutputAside {
   float sums_[4 * n];
 };
 
-// The reference is the same in a quad; the sum is the thread's own part, of the last tiles, at most
+// The row max is the same in a quad; the sum is the thread's own part, of the last tiles, at most
 // `tiles_of_span`.
 inline constexpr int tiles_of_span = 32;
 static_assert(tiles_of_output_span % tiles_of_span == 0);
 struct Rows {
-  float reference[2], sum[2];
+  float row_max[2], sum[2];
 };
 
 RAPT_DEVICE Rows empty_rows() { return {{nothing_seen, nothing_seen}, {0, 0}}; }
 
 // Sums of the tiles before those, with what rounding takes from them, and what they refer to. What
-// a row has here depends on its own references alone, not on when those of its neighbours move.
-// (gpu::SumsSetAside knows in a register whether it has any, and the loop has none to spare.)
-class SumsAside {
+// a row has here depends on its own row maxima alone, not on when those of its neighbours move.
+// (gpu::PromotedSums knows in a register whether it has any, and the loop has none to spare.)
+class PromotedRowSums {
  public:
   RAPT_DEVICE void take(Rows& rows, bool first_time) {
     const int first = Target::unknown(0);
@@ -80,7 +80,7 @@ class SumsAside {
       gpu::CompensatedSum sum = {rows.sum[row], 0};
       if (!first_time) sum = joined(first + row, rows, row);
       sums_[first + row] = sum;
-      references_[first + row] = rows.reference[row];
+      row_max_[first + row] = rows.row_max[row];
       rows.sum[row] = 0;
     }
   }
@@ -93,13 +93,13 @@ class SumsAside {
  private:
   RAPT_DEVICE gpu::CompensatedSum joined(int at, const Rows& rows, int row) const {
     gpu::CompensatedSum sum = sums_[at];
-    sum.scale(Target::exp2(references_[at] - rows.reference[row]));
+    sum.scale(Target::exp2(row_max_[at] - rows.row_max[row]));
     sum.add(rows.sum[row]);
     return sum;
   }
 
   gpu::CompensatedSum sums_[2];
-  float references_[2];
+  float row_max_[2];
 };
 
 // From dot products, or from scores, to exponents: `exponent(dot, minus)` has something taken off
@@ -121,48 +121,48 @@ RAPT_DEVICE float largest(const float (&scores)[n][4], int row) {
   return fmaxf(even, odd);
 }
 
-// A row's, from the parts of the quad; NaN is passed over.
+// A row's, from the parts of the quad; NaN is skipped.
 RAPT_DEVICE float largest_of_quad(float own) {
   own = fmaxf(own, Target::shuffle_xor(own, 2));
   return fmaxf(own, Target::shuffle_xor(own, 1));
 }
 
-// Moves a row's reference to where its exponents need it. What was summed with the old one is
+// Moves a row's row max to where its exponents need it. What was summed with the old one is
 // multiplied by `factor`, here the sum; false if that is 1 for the quad.
 template <class Element, int n, class Exponents>
-RAPT_DEVICE bool move_reference(const float (&scores)[n][4], const Exponents& exponents, int row,
-                                Rows& rows, float (&factor)[2]) {
-  const float old = rows.reference[row], dot = largest_of_quad(largest(scores, row));
-  const bool moved = exponents.exponent(dot, old) > most<Element>;
+RAPT_DEVICE bool update_max(const float (&scores)[n][4], const Exponents& exponents, int row,
+                            Rows& rows, float (&factor)[2]) {
+  const float old = rows.row_max[row], dot = largest_of_quad(largest(scores, row));
+  const bool max_changed = exponents.exponent(dot, old) > most<Element>;
   // Never +∞, so that an exponent of +∞ makes the sum +∞ and not NaN.
-  if (moved) rows.reference[row] = fminf(exponents.exponent(dot, 0) - lead<Element>, FLT_MAX);
-  factor[row] = Target::exp2(old - rows.reference[row]);
+  if (max_changed) rows.row_max[row] = fminf(exponents.exponent(dot, 0) - lead<Element>, FLT_MAX);
+  factor[row] = Target::exp2(old - rows.row_max[row]);
   rows.sum[row] *= factor[row];
-  return moved;
+  return max_changed;
 }
 
-// The same where a vote of the warp says that a reference may move, which is returned. No score of
+// The same where a vote of the warp says that a row max may move, which is returned. No score of
 // the thread's part of the row is above `bound`.
 template <class Element, int n, class Exponents>
-RAPT_DEVICE bool move_reference(const float (&scores)[n][4], float bound,
-                                const Exponents& exponents, int row, Rows& rows,
-                                float (&factor)[2]) {
+RAPT_DEVICE bool update_max(const float (&scores)[n][4], float bound, const Exponents& exponents,
+                            int row, Rows& rows, float (&factor)[2]) {
   factor[row] = 1;
-  const float exponent = exponents.exponent(bound, rows.reference[row]);
+  const float exponent = exponents.exponent(bound, rows.row_max[row]);
   const bool any = __any_sync(Target::all_lanes, exponent > most<Element>);
-  if (any) move_reference<Element>(scores, exponents, row, rows, factor);
+  if (any) update_max<Element>(scores, exponents, row, rows, factor);
   return any;
 }
 
 // A row's scores become weights.
 template <int n, class Exponents>
-RAPT_DEVICE void weigh(float (&scores)[n][4], const Exponents& exponents, int row, Rows& rows) {
+RAPT_DEVICE void exponentiate(float (&scores)[n][4], const Exponents& exponents, int row,
+                              Rows& rows) {
   float even = 0, odd = 0;
   RAPT_UNROLL
   for (int j = 0; j < n; ++j) {
     float(&pair)[4] = scores[j];
-    pair[2 * row] = Target::exp2(exponents.exponent(pair[2 * row], rows.reference[row]));
-    pair[2 * row + 1] = Target::exp2(exponents.exponent(pair[2 * row + 1], rows.reference[row]));
+    pair[2 * row] = Target::exp2(exponents.exponent(pair[2 * row], rows.row_max[row]));
+    pair[2 * row + 1] = Target::exp2(exponents.exponent(pair[2 * row + 1], rows.row_max[row]));
     even += pair[2 * row];
     odd += pair[2 * row + 1];
   }

@@ -1,4 +1,4 @@
-// Tensor maps: how the copy engine sees a tensor of 16-bit elements.
+// Tensor maps: how TMA sees a tensor of 16-bit elements.
 #pragma once
 
 #include <array>

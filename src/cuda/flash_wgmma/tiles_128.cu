@@ -3,6 +3,6 @@
 namespace rapt::cuda::flash_wgmma {
 
 template void launch<tiles_128>(const Parameters&, int, gpu::Where);
-template void launch<with_scoring(tiles_128)>(const Parameters&, int, gpu::Where);
+template void launch<with_score_mod(tiles_128)>(const Parameters&, int, gpu::Where);
 
 }  // namespace rapt::cuda::flash_wgmma

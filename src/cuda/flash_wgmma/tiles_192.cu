@@ -3,6 +3,6 @@
 namespace rapt::cuda::flash_wgmma {
 
 template void launch<tiles_192>(const Parameters&, int, gpu::Where);
-template void launch<with_scoring(tiles_192)>(const Parameters&, int, gpu::Where);
+template void launch<with_score_mod(tiles_192)>(const Parameters&, int, gpu::Where);
 
 }  // namespace rapt::cuda::flash_wgmma

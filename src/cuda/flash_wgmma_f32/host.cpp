@@ -33,14 +33,14 @@ constexpr Index least_dim = 8;
 template <class Function>
 void with_tiles(const Problem& p, Function function) {
   gpu::with_one_of<32, 64, 128, 256>(std::max(p.qk_dim, p.v_dim), [&]<int dim>() {
-    gpu::has_scoring(p) ? function.template operator()<tiles_for(dim, true)>()
-                        : function.template operator()<tiles_for(dim, false)>();
+    gpu::has_score_mod(p) ? function.template operator()<tiles_for(dim, true)>()
+                          : function.template operator()<tiles_for(dim, false)>();
   });
 }
 
 TileConfig tiles_of(const Problem& p) {
   const Index dim = std::max(p.qk_dim, p.v_dim);
-  return tiles_for(static_cast<int>(std::min(dim, most_dim)), gpu::has_scoring(p));
+  return tiles_for(static_cast<int>(std::min(dim, most_dim)), gpu::has_score_mod(p));
 }
 
 Support supports(const Problem& p, const Device& device) {
@@ -73,10 +73,10 @@ double step_seconds(const Problem& p, const Device& device, const TileConfig& ti
   const double products = 4.0 * tiles.dim * pairs * std::max(device.multiprocessors, 1) /
                           (rate * std::max(device.nominal.matrix_flops, 1.0));
   const double one_warpgroup = tiles.row_warps == 4 ? 2 : 1;
-  const double scoring = gpu::has_scoring(p) ? one_warpgroup * scoring_seconds * pairs : 0;
-  const double pieces = 2.0 * tiles.keys * tiles.dim / 4 / preparing_threads;
+  const double score_mod = gpu::has_score_mod(p) ? one_warpgroup * scoring_seconds * pairs : 0;
+  const double pieces = 2.0 * tiles.keys * tiles.dim / 4 / producer_threads;
   const double lookups = p.paged() ? lookup_seconds * pieces : 0;
-  return std::max(products + scoring, lookups);
+  return std::max(products + score_mod, lookups);
 }
 
 // Multiprocessors take blocks one after another.

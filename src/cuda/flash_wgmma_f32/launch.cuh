@@ -9,7 +9,8 @@ namespace rapt::cuda::flash_wgmma_f32 {
 
 template <TileConfig config>
 void launch(const Parameters& p, gpu::Where where) {
-  Launcher::launch<Kernel<config>>({p.call.batch * p.call.kv_heads * p.tiles.value}, p, where);
+  Launcher::launch<FlashWgmmaF32<config>>({p.call.batch * p.call.kv_heads * p.tiles.value}, p,
+                                          where);
 }
 
 }  // namespace rapt::cuda::flash_wgmma_f32

@@ -10,12 +10,12 @@ using flash_mma::Parameters;
 using flash_mma::TileConfig;
 
 // Of a block, beside those that compute.
-inline constexpr int preparing_threads = 128;
+inline constexpr int producer_threads = 128;
 
 // One or two warpgroups compute, on 64 rows each: a warp has 16 of them and all keys of a tile.
-constexpr TileConfig tiles(int dim, int warpgroups, int keys, bool scoring) {
+constexpr TileConfig tiles(int dim, int warpgroups, int keys, bool score_mod) {
   return {
-      .products = flash_mma::Products::tf32x3,
+      .mma_kind = flash_mma::MmaKind::tf32x3,
       .dim = dim,
       .row_warps = warpgroups * 4,
       .key_warps = 1,
@@ -26,15 +26,15 @@ constexpr TileConfig tiles(int dim, int warpgroups, int keys, bool scoring) {
       .sum_depth = dim < 128 ? dim : 128,
       .sum_keys = 0,  // those of a tile
       .sum_dims = 0,  // all
-      .scoring = scoring,
+      .score_mod = score_mod,
   };
 }
 // The least that hold a head dim.
-constexpr TileConfig tiles_for(int dim, bool scoring) {
-  if (dim <= 32) return tiles(32, 2, 128, scoring);
-  if (dim <= 64) return tiles(64, 2, 64, scoring);
-  if (dim <= 128) return tiles(128, 2, 64, scoring);
-  return tiles(256, 1, 32, scoring);
+constexpr TileConfig tiles_for(int dim, bool score_mod) {
+  if (dim <= 32) return tiles(32, 2, 128, score_mod);
+  if (dim <= 64) return tiles(64, 2, 64, score_mod);
+  if (dim <= 128) return tiles(128, 2, 64, score_mod);
+  return tiles(256, 1, 32, score_mod);
 }
 
 template <TileConfig config>

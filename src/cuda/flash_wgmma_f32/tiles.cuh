@@ -1,9 +1,10 @@
 // Tiles of f32 in shared memory, as the products of a warpgroup read them, and how they get there.
 //
-// A Swizzled tile is (rows, columns) in panels of 32 columns; see ptx::Matrix. Products of f32 sum
-// along the rows of both operands, so values have to be transposed on the way: a thread loads four
-// keys × four columns to where nobody else looks, and turns them into four rows of four keys. It
-// takes the even or the odd ones of eight keys, as a thread's weights lie: see products.cuh.
+// A Swizzled tile is (rows, columns) in panels of 32 columns; see ptx::MatrixDescriptor. Products
+// of f32 sum along the rows of both operands, so values have to be transposed on the way: a thread
+// loads four keys × four columns to where nobody else looks, and turns them into four rows of four
+// keys. It takes the even or the odd ones of eight keys, as a thread's weights lie: see
+// products.cuh.
 #pragma once
 
 #include "src/cuda/flash_mma/loads.cuh"
@@ -83,9 +84,9 @@ RAPT_DEVICE void load_pieces(uint32_t to, Index dim, bool whole, bool in_steps, 
     const float* from = row_at(row) + column;
     RAPT_UNROLL
     for (int i = 0; i < Pieces::count; ++i)
-      ptx::copy_async(to + Pieces::place(i),
-                      from + Pieces::row_step(i) * stride + Pieces::column_step(i),
-                      column + Pieces::column_step(i) < dim);
+      ptx::cp_async(to + Pieces::place(i),
+                    from + Pieces::row_step(i) * stride + Pieces::column_step(i),
+                    column + Pieces::column_step(i) < dim);
     return;
   }
   const auto row_of = [&](int i) {
@@ -95,8 +96,8 @@ RAPT_DEVICE void load_pieces(uint32_t to, Index dim, bool whole, bool in_steps, 
     RAPT_UNROLL_BY_4  // pages are looked up together
         for (int i = 0; i < Pieces::count; ++i) {
       const float* from = row_of(i);
-      ptx::copy_async(to + Pieces::place(i),
-                      from ? from + column + Pieces::column_step(i) : somewhere, from);
+      ptx::cp_async(to + Pieces::place(i),
+                    from ? from + column + Pieces::column_step(i) : somewhere, from);
     }
     return;
   }

@@ -1,5 +1,5 @@
 // Barriers of a block in shared memory (mbarrier) and in hardware (bar), and the fence between
-// ordinary stores and what the copy engine or the tensor cores read.
+// ordinary stores and what TMA or the tensor cores read.
 #pragma once
 
 #include <stdint.h>
@@ -35,7 +35,7 @@ struct alignas(8) Barrier {
         : "memory");
   }
   // Until the phase of this parity has ended.
-  RAPT_DEVICE void wait(uint32_t parity) {
+  RAPT_DEVICE void wait(uint32_t phase) {
     asm volatile(
         "{\n"
         ".reg .pred done;\n"
@@ -43,24 +43,26 @@ struct alignas(8) Barrier {
         "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
         "@!done bra again;\n"
         "}\n" ::"r"(shared_address(this)),
-        "r"(parity)
+        "r"(phase)
         : "memory");
   }
 };
 
-// Makes initialized barriers known to the copy engine.
-RAPT_DEVICE void fence_barriers() {
+// Makes initialized barriers known to TMA.
+RAPT_DEVICE void fence_barrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Between this thread's stores to shared memory and their use by the copy engine or tensor cores.
-RAPT_DEVICE void fence_stores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// Between this thread's stores to shared memory and their use by TMA or tensor cores.
+RAPT_DEVICE void fence_proxy_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
 // The block's 16 hardware barriers. `threads` counts those that wait and those that only arrive.
-RAPT_DEVICE void named_wait(int barrier, int threads) {
+RAPT_DEVICE void named_barrier_sync(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
-RAPT_DEVICE void named_arrive(int barrier, int threads) {
+RAPT_DEVICE void named_barrier_arrive(int barrier, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 

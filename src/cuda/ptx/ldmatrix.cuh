@@ -8,7 +8,7 @@
 
 namespace rapt::cuda::ptx {
 
-RAPT_DEVICE void load_matrices(uint32_t address, uint32_t (&to)[4]) {
+RAPT_DEVICE void ldmatrix(uint32_t address, uint32_t (&to)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(address)
@@ -16,7 +16,7 @@ RAPT_DEVICE void load_matrices(uint32_t address, uint32_t (&to)[4]) {
 }
 
 // The same of matrices of 8 × 8 elements of 16 bits, transposed.
-RAPT_DEVICE void load_transposed_matrices(uint32_t address, uint32_t (&to)[4]) {
+RAPT_DEVICE void ldmatrix_transposed(uint32_t address, uint32_t (&to)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(address)
@@ -24,7 +24,7 @@ RAPT_DEVICE void load_transposed_matrices(uint32_t address, uint32_t (&to)[4]) {
 }
 
 // Hopper.
-RAPT_DEVICE void store_matrices(uint32_t address, const uint32_t (&from)[4]) {
+RAPT_DEVICE void stmatrix(uint32_t address, const uint32_t (&from)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
                "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
                : "memory");

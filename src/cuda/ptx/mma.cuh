@@ -23,28 +23,28 @@ namespace rapt::cuda::ptx {
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
 
 template <class Element>
-RAPT_DEVICE void multiply(float& c0, float& c1, float& c2, float& c3, const uint32_t (&a)[4],
-                          uint32_t b0, uint32_t b1);
+RAPT_DEVICE void mma(float& c0, float& c1, float& c2, float& c3, const uint32_t (&a)[4],
+                     uint32_t b0, uint32_t b1);
 template <>
-RAPT_DEVICE void multiply<float>(float& c0, float& c1, float& c2, float& c3, const uint32_t (&a)[4],
-                                 uint32_t b0, uint32_t b1) {
+RAPT_DEVICE void mma<float>(float& c0, float& c1, float& c2, float& c3, const uint32_t (&a)[4],
+                            uint32_t b0, uint32_t b1) {
   RAPT_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
 }
 template <>
-RAPT_DEVICE void multiply<F16>(float& c0, float& c1, float& c2, float& c3, const uint32_t (&a)[4],
-                               uint32_t b0, uint32_t b1) {
+RAPT_DEVICE void mma<F16>(float& c0, float& c1, float& c2, float& c3, const uint32_t (&a)[4],
+                          uint32_t b0, uint32_t b1) {
   RAPT_MMA("m16n8k16.row.col.f32.f16.f16.f32");
 }
 template <>
-RAPT_DEVICE void multiply<BF16>(float& c0, float& c1, float& c2, float& c3, const uint32_t (&a)[4],
-                                uint32_t b0, uint32_t b1) {
+RAPT_DEVICE void mma<BF16>(float& c0, float& c1, float& c2, float& c3, const uint32_t (&a)[4],
+                           uint32_t b0, uint32_t b1) {
   RAPT_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
 }
 
 #undef RAPT_MMA
 
 // What a product does not take of an f32.
-RAPT_DEVICE uint32_t rest_of_tf32(uint32_t x) {
+RAPT_DEVICE uint32_t low_part_of_tf32(uint32_t x) {
   return __float_as_uint(__uint_as_float(x) - __uint_as_float(x & 0xffffe000u));
 }
 

@@ -6,11 +6,11 @@
 namespace rapt::cuda::ptx {
 
 template <int count>
-RAPT_DEVICE void keep_registers() {
+RAPT_DEVICE void deallocate_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
 template <int count>
-RAPT_DEVICE void take_registers() {
+RAPT_DEVICE void allocate_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
 }
 

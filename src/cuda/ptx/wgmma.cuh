@@ -6,9 +6,9 @@
 // register: a[0], a[1] the columns 0…7 of both rows, a[2], a[3] the columns 8…15. Of f32, a[0],
 // a[1] are column l % 4 of both rows, a[2], a[3] column l % 4 + 4.
 //
-// Products run behind the program's back. fence() comes before the first product that uses
-// registers the program wrote; commit() closes a batch; wait<n>() returns when no more than the n
-// youngest batches still run. Until then their registers must not be touched.
+// Products run behind the program's back. wgmma_fence() comes before the first product that uses
+// registers the program wrote; wgmma_commit() closes a batch; wgmma_wait<n>() returns when no more
+// than the n youngest batches still run. Until then their registers must not be touched.
 #pragma once
 
 #include <stdint.h>
@@ -20,15 +20,17 @@ namespace rapt::cuda::ptx {
 
 // A matrix in shared memory, in rows of 128 bytes whose 16-byte pieces are swizzled as the copy
 // engine does it: 8 rows, 1024 bytes, make an atom. Further columns follow in panels.
-class Matrix {
+class MatrixDescriptor {
  public:
   // Rows are the 64 or n of the product, columns its k.
-  RAPT_DEVICE static Matrix by_rows(const void* at) { return Matrix(at, 16); }
+  RAPT_DEVICE static MatrixDescriptor k_major(const void* at) { return MatrixDescriptor(at, 16); }
   // Rows are the k of the product, columns its n. `panel` bytes lie between panels.
-  RAPT_DEVICE static Matrix by_columns(const void* at, uint32_t panel) { return Matrix(at, panel); }
+  RAPT_DEVICE static MatrixDescriptor mn_major(const void* at, uint32_t panel) {
+    return MatrixDescriptor(at, panel);
+  }
 
-  RAPT_DEVICE Matrix moved(uint32_t bytes) const {
-    return Matrix(address_and_panel_ + (bytes >> 4));
+  RAPT_DEVICE MatrixDescriptor offset_by(uint32_t bytes) const {
+    return MatrixDescriptor(address_and_panel_ + (bytes >> 4));
   }
 
   RAPT_DEVICE uint64_t descriptor() const {
@@ -37,8 +39,9 @@ class Matrix {
   }
 
  private:
-  RAPT_DEVICE explicit Matrix(uint32_t address_and_panel) : address_and_panel_(address_and_panel) {}
-  RAPT_DEVICE Matrix(const void* at, uint32_t panel)
+  RAPT_DEVICE explicit MatrixDescriptor(uint32_t address_and_panel)
+      : address_and_panel_(address_and_panel) {}
+  RAPT_DEVICE MatrixDescriptor(const void* at, uint32_t panel)
       : address_and_panel_(shared_address(at) >> 4 | panel >> 4 << 16) {
     // Made anew each time: kept in registers, a loop's descriptors would crowd out its sums.
     asm volatile("" : "+r"(address_and_panel_));
@@ -47,16 +50,16 @@ class Matrix {
   uint32_t address_and_panel_;  // both in 16 bytes, 16 bits each
 };
 
-RAPT_DEVICE void fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-RAPT_DEVICE void commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+RAPT_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+RAPT_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int batches>
-RAPT_DEVICE void wait() {
+RAPT_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(batches) : "memory");
 }
 
 // Tells the compiler that registers changed while it did not look.
 template <int n>
-RAPT_DEVICE void changed(float (&registers)[n][4]) {
+RAPT_DEVICE void fence_operand(float (&registers)[n][4]) {
   RAPT_UNROLL
   for (int j = 0; j < n; ++j) {
     RAPT_UNROLL
@@ -64,10 +67,10 @@ RAPT_DEVICE void changed(float (&registers)[n][4]) {
   }
 }
 
-// multiply(d, A, B, add): A in shared memory or in registers, and B by rows. Without `add`, d is
-// overwritten. multiply_columns has B by columns. Of f32, A is in registers and B by rows.
+// mma(d, A, B, add): A in shared memory or in registers, and B K-major. Without `add`, d is
+// overwritten. mma_mn_major has B MN-major. Of f32, A is in registers and B K-major.
 template <class Element, int n>
-struct Product;
+struct Wgmma;
 
 #define RAPT_TEN(t) \
   "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9"
@@ -80,8 +83,9 @@ struct Product;
 // `sums`: the numbers of n/2 operands; `i0` … `i6`: of those that follow.
 #define RAPT_PRODUCT(Element, type, n, sums, i0, i1, i2, i3, i4, i5, i6, ...)                     \
   template <>                                                                                     \
-  struct Product<Element, n> {                                                                    \
-    RAPT_DEVICE static void multiply(float (&d)[n / 8][4], Matrix a, Matrix b, bool add) {        \
+  struct Wgmma<Element, n> {                                                                      \
+    RAPT_DEVICE static void mma(float (&d)[n / 8][4], MatrixDescriptor a, MatrixDescriptor b,     \
+                                bool add) {                                                       \
       asm volatile("{.reg .pred add; setp.ne.b32 add, %" #i2                                      \
                    ", 0;"                                                                         \
                    "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" sums      \
@@ -89,19 +93,19 @@ struct Product;
                    : __VA_ARGS__                                                                  \
                    : "l"(a.descriptor()), "l"(b.descriptor()), "r"(int{add}));                    \
     }                                                                                             \
-    RAPT_DEVICE static void multiply(float (&d)[n / 8][4], const uint32_t (&a)[4], Matrix b,      \
-                                     bool add) {                                                  \
-      multiply_from_registers<false>(d, a, b, add);                                               \
+    RAPT_DEVICE static void mma(float (&d)[n / 8][4], const uint32_t (&a)[4], MatrixDescriptor b, \
+                                bool add) {                                                       \
+      mma_from_registers<false>(d, a, b, add);                                                    \
     }                                                                                             \
-    RAPT_DEVICE static void multiply_columns(float (&d)[n / 8][4], const uint32_t (&a)[4],        \
-                                             Matrix b, bool add) {                                \
-      multiply_from_registers<true>(d, a, b, add);                                                \
+    RAPT_DEVICE static void mma_mn_major(float (&d)[n / 8][4], const uint32_t (&a)[4],            \
+                                         MatrixDescriptor b, bool add) {                          \
+      mma_from_registers<true>(d, a, b, add);                                                     \
     }                                                                                             \
                                                                                                   \
    private:                                                                                       \
     template <bool columns>                                                                       \
-    RAPT_DEVICE static void multiply_from_registers(float (&d)[n / 8][4], const uint32_t (&a)[4], \
-                                                    Matrix b, bool add) {                         \
+    RAPT_DEVICE static void mma_from_registers(float (&d)[n / 8][4], const uint32_t (&a)[4],      \
+                                               MatrixDescriptor b, bool add) {                    \
       asm volatile("{.reg .pred add; setp.ne.b32 add, %" #i5                                      \
                    ", 0;"                                                                         \
                    "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" sums      \
@@ -115,19 +119,19 @@ struct Product;
   RAPT_PRODUCT(F16, "f16", __VA_ARGS__) \
   RAPT_PRODUCT(BF16, "bf16", __VA_ARGS__)
 
-#define RAPT_PRODUCT_OF_F32(n, sums, i0, i1, i2, i3, i4, i5, ...)                               \
-  template <>                                                                                   \
-  struct Product<float, n> {                                                                    \
-    RAPT_DEVICE static void multiply(float (&d)[n / 8][4], const uint32_t (&a)[4], Matrix b,    \
-                                     bool add) {                                                \
-      asm volatile("{.reg .pred add; setp.ne.b32 add, %" #i5                                    \
-                   ", 0;"                                                                       \
-                   "wgmma.mma_async.sync.aligned.m64n" #n "k8.f32.tf32.tf32 {" sums "}, {%" #i0 \
-                   ",%" #i1 ",%" #i2 ",%" #i3 "}, %" #i4 ", add, 1, 1;}"                        \
-                   : __VA_ARGS__                                                                \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor()),           \
-                     "r"(int{add}));                                                            \
-    }                                                                                           \
+#define RAPT_PRODUCT_OF_F32(n, sums, i0, i1, i2, i3, i4, i5, ...)                                 \
+  template <>                                                                                     \
+  struct Wgmma<float, n> {                                                                        \
+    RAPT_DEVICE static void mma(float (&d)[n / 8][4], const uint32_t (&a)[4], MatrixDescriptor b, \
+                                bool add) {                                                       \
+      asm volatile("{.reg .pred add; setp.ne.b32 add, %" #i5                                      \
+                   ", 0;"                                                                         \
+                   "wgmma.mma_async.sync.aligned.m64n" #n "k8.f32.tf32.tf32 {" sums "}, {%" #i0   \
+                   ",%" #i1 ",%" #i2 ",%" #i3 "}, %" #i4 ", add, 1, 1;}"                          \
+                   : __VA_ARGS__                                                                  \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor()),             \
+                     "r"(int{add}));                                                              \
+    }                                                                                             \
   };
 
 #define RAPT_30 RAPT_TEN() "," RAPT_TEN(1) "," RAPT_TEN(2)

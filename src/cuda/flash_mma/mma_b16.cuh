@@ -3,12 +3,12 @@
 #pragma once
 
 #include "src/cuda/flash_mma/fragments.cuh"
-#include "src/cuda/ptx/packed.cuh"
+#include "src/cuda/ptx/pack.cuh"
 
 namespace rapt::cuda::flash_mma {
 
 template <TileConfig config, class Element>
-struct Sixteen {
+struct MmaB16 {
   static constexpr int row_tiles = config.row_tiles, key_tiles = config.warp_keys() / 8;
   using Tile = TileLayout<Element, config.dim>;
   using Scores = RowsOf<config, config.warp_keys()>;
@@ -24,11 +24,11 @@ struct Sixteen {
       uint32_t a[row_tiles][4];
       RAPT_UNROLL
       for (int m = 0; m < row_tiles; ++m)
-        ptx::load_matrices(queries + left_operand<Tile>(m * 16, step), a[m]);
+        ptx::ldmatrix(queries + left_operand<Tile>(m * 16, step), a[m]);
       RAPT_UNROLL
       for (int pair = 0; pair < key_tiles / 2; ++pair) {
         uint32_t b[4];
-        ptx::load_matrices(keys + right_operand<Tile>(pair * 16, step), b);
+        ptx::ldmatrix(keys + right_operand<Tile>(pair * 16, step), b);
         multiply_pair(scores, pair, a, b);
       }
     }
@@ -50,13 +50,13 @@ struct Sixteen {
         RAPT_UNROLL
         for (int i = 0; i < 4; ++i) {
           const float* two = &scores.at[2 * m + i % 2][4 * step + i / 2 * 2];
-          weights[m][i] = ptx::packed<Element>(two[0], two[1]);
+          weights[m][i] = ptx::pack_two<Element>(two[0], two[1]);
         }
       }
       RAPT_UNROLL
       for (int pair = 0; pair < config.dim / 16; ++pair) {
         uint32_t b[4];
-        ptx::load_transposed_matrices(values + rows_of_values<Tile>(step * 16, pair), b);
+        ptx::ldmatrix_transposed(values + rows_of_values<Tile>(step * 16, pair), b);
         multiply_pair(out, pair, weights, b);
       }
     }
@@ -73,8 +73,7 @@ struct Sixteen {
       for (int m = 0; m < row_tiles; ++m) {
         float* upper = &sums.at[2 * m][4 * pair + 2 * n];
         float* lower = &sums.at[2 * m + 1][4 * pair + 2 * n];
-        ptx::multiply<Element>(upper[0], upper[1], lower[0], lower[1], a[m], b[2 * n],
-                               b[2 * n + 1]);
+        ptx::mma<Element>(upper[0], upper[1], lower[0], lower[1], a[m], b[2 * n], b[2 * n + 1]);
       }
     }
   }

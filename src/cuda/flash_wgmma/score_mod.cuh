@@ -3,7 +3,7 @@
 #pragma once
 
 #include "src/cuda/flash_wgmma/softmax.cuh"
-#include "src/cuda/flash_wgmma/work.cuh"
+#include "src/cuda/flash_wgmma/tile_scheduler.cuh"
 
 namespace rapt::cuda::flash_wgmma {
 
@@ -92,9 +92,9 @@ RAPT_DEVICE void for_each_key(float (&scores)[n][4], int half, Function function
   }
 }
 
-// From a tile of biases that the copy engine brought: (64, keys) in panels of 64 columns.
+// From a tile of biases that TMA brought: (64, keys) in panels of 64 columns.
 template <class Element, int n>
-RAPT_DEVICE void add_loaded_bias(const unsigned char* tile, int row, float (&scores)[n][4]) {
+RAPT_DEVICE void add_tma_bias(const unsigned char* tile, int row, float (&scores)[n][4]) {
   const int lane = Target::lane();
   RAPT_UNROLL
   for (int half = 0; half < 2; ++half) {
@@ -117,13 +117,13 @@ RAPT_DEVICE void add_loaded_bias(const unsigned char* tile, int row, float (&sco
 
 // From wherever biases lie.
 template <class Element, int n>
-RAPT_DEVICE void add_bias(const Parameters& p, const Assignment& work, const RowPlace& at, int half,
-                          int first_key, float (&scores)[n][4]) {
+RAPT_DEVICE void add_bias(const Parameters& p, const WorkTileInfo& work_tile, const RowPlace& at,
+                          int half, int first_key, float (&scores)[n][4]) {
   const semantics::Call& call = p.call;
-  const Index first =
-      semantics::pair_offset(call.bias_stride, work.sequence, at.head, work.first + at.query, 0);
+  const Index first = semantics::pair_offset(call.bias_stride, work_tile.sequence, at.head,
+                                             work_tile.first + at.query, 0);
   const auto place = [&](int column) {
-    return first + min(first_key + column, work.kv_len - 1) * call.bias_stride[3];
+    return first + min(first_key + column, work_tile.kv_len - 1) * call.bias_stride[3];
   };
   if (call.bias_is_f32) {
     for_each_key(scores, half, [&](int column, float& score) {
@@ -152,28 +152,29 @@ RAPT_DEVICE void scale_scores(const Parameters& p, float share, float (&scores)[
 // `row` of the warpgroup and the one 8 further down, from key `first_key` on, that of the thread's
 // column 0. Nothing behind the last key is read, though what comes out for it does not matter.
 template <class Element, int n>
-RAPT_DEVICE void score_pairs(const Parameters& p, const Assignment& work, int group, int row,
+RAPT_DEVICE void score_pairs(const Parameters& p, const WorkTileInfo& work_tile, int group, int row,
                              int first_key, float (&scores)[n][4]) {
   const semantics::Call& call = p.call;
-  const bool reads_bias = call.bias && !p.bias_loaded;
-  if ((!reads_bias && !call.alibi && !call.mask) || work.kv_len == 0) return;
+  const bool reads_bias = call.bias && !p.bias_by_tma;
+  if ((!reads_bias && !call.alibi && !call.mask) || work_tile.kv_len == 0) return;
   RAPT_UNROLL
   for (int half = 0; half < 2; ++half) {
-    const RowPlace at = row_place(p, work, group, row + 8 * half);
+    const RowPlace at = row_place(p, work_tile, group, row + 8 * half);
     if (!at.exists) continue;
-    if (reads_bias) add_bias<Element>(p, work, at, half, first_key, scores);
+    if (reads_bias) add_bias<Element>(p, work_tile, at, half, first_key, scores);
     if (call.alibi) {
-      const float slope = semantics::slope_of(call, work.sequence, at.head) * gpu::log2_e;
-      const float distance = static_cast<float>(work.position + at.query - first_key);
+      const float slope = semantics::slope_of(call, work_tile.sequence, at.head) * gpu::log2_e;
+      const float distance = static_cast<float>(work_tile.position + at.query - first_key);
       for_each_key(scores, half, [&](int column, float& score) {
         score -= slope * fabsf(distance - static_cast<float>(column));
       });
     }
     if (call.mask) {
-      const uint8_t* mask = call.mask + semantics::pair_offset(call.mask_stride, work.sequence,
-                                                               at.head, work.first + at.query, 0);
+      const uint8_t* mask =
+          call.mask + semantics::pair_offset(call.mask_stride, work_tile.sequence, at.head,
+                                             work_tile.first + at.query, 0);
       for_each_key(scores, half, [&](int column, float& score) {
-        const int key = min(first_key + column, work.kv_len - 1);
+        const int key = min(first_key + column, work_tile.kv_len - 1);
         score = __ldg(mask + key * call.mask_stride[3]) ? score : gpu::minus_infinity;
       });
     }

@@ -2,6 +2,6 @@
 
 namespace rapt::cuda::flash_wgmma {
 
-template void launch<tiles_128_few>(const Parameters&, int, gpu::Where);
+template void launch<tiles_128_decode>(const Parameters&, int, gpu::Where);
 
 }  // namespace rapt::cuda::flash_wgmma

@@ -5,7 +5,7 @@
 // these are added with what rounding takes away kept beside them.
 #pragma once
 
-#include "src/gpu/scoring.hpp"
+#include "src/gpu/softmax.hpp"
 
 namespace rapt::gpu {
 
@@ -15,50 +15,51 @@ template <class Element>
 inline constexpr int span_of_sums = sizeof(Element) == 4 ? 128 : 8192;
 
 struct CompensatedSum {
-  float sum, rest;
+  float sum, compensation;
 
   RAPT_DEVICE void scale(float factor) {
     sum *= factor;
-    rest *= factor;
+    compensation *= factor;
   }
   RAPT_DEVICE void add(float term) {
     const float next = sum + term, added = next - sum;
-    rest += (sum - (next - added)) + (term - added);
+    compensation += (sum - (next - added)) + (term - added);
     sum = next;
   }
   // What rounding took from an infinite sum is NaN.
   RAPT_DEVICE float total() const { return is_infinite(sum) ? sum : total_or_nan(); }
   // Where NaN will do for one that is not finite.
-  RAPT_DEVICE float total_or_nan() const { return sum + rest; }
+  RAPT_DEVICE float total_or_nan() const { return sum + compensation; }
 };
 
-// Sums of rows that leave their registers after every span, each row relative to a reference. They
+// Sums of rows that leave their registers after every span, each row relative to its row max:
+// promoted to a second level, as accumulators of low precision are elsewhere. They
 // lie in memory of the thread, used too seldom to take registers from the loops between.
 template <class Target, int rows, int columns>
-class SumsSetAside {
+class PromotedSums {
  public:
   // The sums begin again at 0.
-  RAPT_DEVICE void set_aside(const float (&references)[rows], float (&sums)[rows][columns]) {
+  RAPT_DEVICE void promote(const float (&row_max)[rows], float (&sums)[rows][columns]) {
     const int first = Target::unknown(0);
-    join(first, references, sums, [&](int at, int x, const CompensatedSum& all) {
+    join(first, row_max, sums, [&](int at, int x, const CompensatedSum& all) {
       sums_[at].at[x] = all.sum;
-      rests_[at].at[x] = all.rest;
+      compensations_[at].at[x] = all.compensation;
       return 0.0f;
     });
     RAPT_UNROLL
-    for (int i = 0; i < rows; ++i) references_[first + i] = references[i];
+    for (int i = 0; i < rows; ++i) row_max_[first + i] = row_max[i];
     any_ = true;
   }
-  // What was set aside joins the sums again.
-  RAPT_DEVICE void join(const float (&references)[rows], float (&sums)[rows][columns]) {
+  // What was promoted joins the sums again.
+  RAPT_DEVICE void join(const float (&row_max)[rows], float (&sums)[rows][columns]) {
     if (!any_) return;
-    join(Target::unknown(0), references, sums,
+    join(Target::unknown(0), row_max, sums,
          [](int, int, const CompensatedSum& all) { return all.total(); });
   }
   // The same for sums of weighted values, which are many.
-  RAPT_DEVICE void join_out(const float (&references)[rows], float (&sums)[rows][columns]) {
+  RAPT_DEVICE void join_out(const float (&row_max)[rows], float (&sums)[rows][columns]) {
     if (!any_) return;
-    join(Target::unknown(0), references, sums,
+    join(Target::unknown(0), row_max, sums,
          [](int, int, const CompensatedSum& all) { return all.total_or_nan(); });
   }
 
@@ -66,26 +67,25 @@ class SumsSetAside {
   static constexpr int width = columns % 4 == 0 ? 4 : columns % 2 == 0 ? 2 : 1;
   using Some = Vector<float, width>;
 
-  // Each sum becomes what `made` makes of it with all that was set aside.
+  // Each sum becomes what `made` makes of it with all that was promoted.
   template <class Made>
-  RAPT_DEVICE void join(int first, const float (&references)[rows], float (&sums)[rows][columns],
+  RAPT_DEVICE void join(int first, const float (&row_max)[rows], float (&sums)[rows][columns],
                         Made made) {
     RAPT_UNROLL
     for (int i = 0; i < rows; ++i) {
       first = Target::unknown(first);  // loads of a row do not wait in registers for another's
-      const float factor =
-          any_ ? rescale_factor<Target>(references_[first + i], references[i]) : 0.0f;
+      const float factor = any_ ? rescale_factor<Target>(row_max_[first + i], row_max[i]) : 0.0f;
       RAPT_UNROLL
       for (int j = 0; j < columns; j += width) {
         const int at = first + (i * columns + j) / width;
-        Some sum = {}, rest = {};
+        Some sum = {}, compensation = {};
         if (any_) {
           sum = sums_[at];
-          rest = rests_[at];
+          compensation = compensations_[at];
         }
         RAPT_UNROLL
         for (int x = 0; x < width; ++x) {
-          CompensatedSum all = {sum.at[x], rest.at[x]};
+          CompensatedSum all = {sum.at[x], compensation.at[x]};
           all.scale(factor);
           all.add(sums[i][j + x]);
           sums[i][j + x] = made(at, x, all);
@@ -95,8 +95,8 @@ class SumsSetAside {
   }
 
   bool any_ = false;
-  float references_[rows];
-  Some sums_[rows * columns / width], rests_[rows * columns / width];
+  float row_max_[rows];
+  Some sums_[rows * columns / width], compensations_[rows * columns / width];
 };
 
 }  // namespace rapt::gpu

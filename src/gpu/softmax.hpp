@@ -1,5 +1,5 @@
 // Scores on a GPU. Softmax works in base 2: an exponent is a score times log2(e), −∞ for a pair
-// that is not visible; a weight is 2^(exponent − reference).
+// that is not visible; a weight is 2^(exponent − row max).
 #pragma once
 
 #include <math.h>
@@ -17,11 +17,11 @@ RAPT_DEVICE bool is_infinite(float x) { return x == INFINITY || x == minus_infin
 
 // Whether a score is more than a dot product times a scale above 0, which alone has the largest
 // score where the largest dot product is. The same for all threads of a launch.
-RAPT_HOST_DEVICE bool has_scoring(const semantics::Call& call) {
+RAPT_HOST_DEVICE bool has_score_mod(const semantics::Call& call) {
   return call.bias || call.mask || call.alibi || call.softcap > 0 || call.scale <= 0;
 }
 
-// The exponent of a pair inside the window, where has_scoring().
+// The exponent of a pair inside the window, where has_score_mod().
 template <class Target, class Element>
 RAPT_DEVICE float scored_exponent(const semantics::Call& call, Index sequence, Index head,
                                   Index query, Index position, Index key, float dot) {
@@ -34,18 +34,18 @@ RAPT_DEVICE float scored_exponent(const semantics::Call& call, Index sequence, I
                             : Target::to_float(static_cast<const Element*>(call.bias)[at]);
   }
   const float slope = call.alibi ? semantics::slope_of(call, sequence, head) : 0.0f;
-  const semantics::Scoring<float> scoring = {call.scale, call.softcap, slope};
-  return Target::product(semantics::score(scoring, dot, bias, position, key), log2_e);
+  const semantics::Scoring<float> score_mod = {call.scale, call.softcap, slope};
+  return Target::product(semantics::score(score_mod, dot, bias, position, key), log2_e);
 }
 
-// One row of softmax so far: weights are relative to `reference`; −∞ and 0 while nothing was seen.
+// One row of softmax so far: weights are relative to `row_max`; −∞ and 0 while nothing was seen.
 struct RowState {
-  float reference, sum;
+  float row_max, sum;
 };
 
-// NaN and infinities go the way of the sum. A reference is the largest of numbers, NaN left out,
+// NaN and infinities go the way of the sum. A row max is the largest of numbers, NaN left out,
 // and so it may be any number, or −∞, for a row with a NaN; the NaN's weight is NaN, and so is the
-// sum. An exponent of +∞ makes the reference +∞, which is taken for 0 in differences: the sum is +∞
+// sum. An exponent of +∞ makes the row max +∞, which is taken for 0 in differences: the sum is +∞
 // then, unless there is a NaN too. Only a sum of 0 says that a row has seen nothing.
 
 // A sink is a key without a value, seen before all others.
@@ -55,30 +55,28 @@ RAPT_DEVICE RowState first_state(const semantics::Call& call, Index head) {
   return {sink, sink == minus_infinity ? 0.0f : is_number ? 1.0f : sink};
 }
 
-// What a reference is taken for in a difference, so that ∞ − ∞ does not come up.
-RAPT_DEVICE float finite_reference(float reference) {
-  return is_infinite(reference) ? 0.0f : reference;
-}
+// What a row max is taken for in a difference, so that ∞ − ∞ does not come up.
+RAPT_DEVICE float finite_max(float new_max) { return is_infinite(new_max) ? 0.0f : new_max; }
 
 // Where dot products become weights as 2^(dot · scale − base), in one multiply-add, base is rounded
 // and dot · scale is not: the largest weight is 2 to the power of what rounding took from its own
-// exponent. That is 2^¼ at most while references are within this bound. Beyond it, where the steps
+// exponent. That is 2^¼ at most while row maxima are within this bound. Beyond it, where the steps
 // of f32 count, products are rounded before.
 inline constexpr float most_fused = 0x1p23f;
 RAPT_DEVICE bool can_be_fused(float base) { return base <= most_fused && base >= -most_fused; }
 
-// What brings sums from one reference to a later one, which is not smaller: at most 1, so that
+// What brings sums from one row max to a later one, which is not smaller: at most 1, so that
 // nothing becomes of 0 · ∞ where a part of a row has no weight and another one +∞.
 template <class Target>
-RAPT_DEVICE float rescale_factor(float old, float reference) {
-  const float difference = old - finite_reference(reference);
+RAPT_DEVICE float rescale_factor(float old, float new_max) {
+  const float difference = old - finite_max(new_max);
   return Target::exp2(difference < 0 ? difference : 0.0f);
 }
 
 template <class Target>
 RAPT_DEVICE float natural_log_sum(RowState state) {
   return state.sum == 0 ? minus_infinity
-                        : (state.reference + Target::log2(state.sum)) * natural_log_of_2;
+                        : (state.row_max + Target::log2(state.sum)) * natural_log_of_2;
 }
 
 RAPT_DEVICE float reciprocal_or_zero(float sum) { return sum == 0 ? 0.0f : 1.0f / sum; }

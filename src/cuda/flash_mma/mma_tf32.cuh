@@ -1,13 +1,13 @@
 // Products of f32 tiles on tensor cores, by way of TF32, which keeps 11 of f32's 24 bits.
 //
-// An f32 x is h + l: h is x without its last 13 bits, as the tensor core takes it, and l the rest,
-// of which it then takes all but the last 2. Of the product of two such sums the three larger
+// An f32 x is h + l: h is x without its last 13 bits, as the tensor core takes it, and l its low
+// part, of which it then takes all but the last 2. Of the product of two such sums the three larger
 // products are taken. Tensor cores cut off what they cannot hold, so that long sums drift towards
 // 0: they add some terms, and f32 additions the rest. In the first product, where a score's error
 // counts as much as the score is large, small products have sums of their own.
 //
-// Queries meet every tile of keys: their rests lie beside them where there is memory for it, and
-// those to be rounded are rounded in their place.
+// Queries meet every tile of keys: their low parts lie beside them where there is memory for it,
+// and those to be rounded are rounded in their place.
 //
 // In the second product a lane's weights, as the first left them, serve as they are: key 2 t of a
 // step of 8 stands where row t of its operand belongs, key 2 t + 1 at row t + 4. The values are
@@ -20,26 +20,26 @@
 namespace rapt::cuda::flash_mma {
 
 template <TileConfig config>
-struct TensorFloat {
-  static constexpr bool exact = config.products == Products::tf32x3;
+struct MmaTf32 {
+  static constexpr bool exact = config.mma_kind == MmaKind::tf32x3;
   static constexpr int row_tiles = config.row_tiles, key_tiles = config.warp_keys() / 8;
   static constexpr int sum_steps = config.sum_keys / 8, sum_tiles = config.sum_dims / 8;
   using Tile = TileLayout<float, config.dim>;
   using Scores = RowsOf<config, config.warp_keys()>;
   using Out = RowsOf<config, config.dim>;
-  // Tiles in shared memory: the queries, and their rests.
-  static constexpr bool keeps_rests = exact && config.dim <= 64 && config.key_warps == 1;
-  static constexpr int query_tiles = keeps_rests ? 2 : 1;
-  static constexpr bool prepares = keeps_rests || !exact;
+  // Tiles in shared memory: the queries, and their low parts.
+  static constexpr bool keeps_low_parts = exact && config.dim <= 64 && config.key_warps == 1;
+  static constexpr int query_tiles = keeps_low_parts ? 2 : 1;
+  static constexpr bool prepares = keeps_low_parts || !exact;
 
   // A thread prepares the queries that it has loaded.
   RAPT_DEVICE static void prepare(uint32_t queries) {
     for_each_access<float, block_rows, config.dim, threads>(queries, [](uint32_t address) {
-      uint32_t some[4], rests[4];
+      uint32_t some[4], low_parts[4];
       ptx::load_shared(address, some);
-      split(some, rests);
+      split(some, low_parts);
       if constexpr (exact)
-        ptx::store_shared(address + rests_at, rests);
+        ptx::store_shared(address + low_parts_at, low_parts);
       else
         ptx::store_shared(address, some);
     });
@@ -70,7 +70,7 @@ struct TensorFloat {
     const uint32_t start = values + lane % 4 * 2 * Tile::row_bytes + lane / 4 * 4;
     RAPT_UNROLL
     for (int first_step = 0; first_step < key_tiles; first_step += sum_steps) {
-      uint32_t left[sum_steps][row_tiles][4], left_rest[sum_steps][row_tiles][4];
+      uint32_t left[sum_steps][row_tiles][4], left_low[sum_steps][row_tiles][4];
       RAPT_UNROLL
       for (int step = 0; step < sum_steps; ++step) {
         RAPT_UNROLL
@@ -79,7 +79,7 @@ struct TensorFloat {
           for (int i = 0; i < 4; ++i)
             left[step][m][i] =
                 __float_as_uint(weights.at[2 * m + i % 2][2 * (first_step + step) + i / 2]);
-          split(left[step][m], left_rest[step][m]);
+          split(left[step][m], left_low[step][m]);
         }
       }
       RAPT_UNROLL
@@ -87,16 +87,16 @@ struct TensorFloat {
         Sums<sum_tiles> sums = {};
         RAPT_UNROLL
         for (int step = 0; step < sum_steps; ++step) {
-          uint32_t right[2 * sum_tiles], right_rest[2 * sum_tiles];
+          uint32_t right[2 * sum_tiles], right_low[2 * sum_tiles];
           RAPT_UNROLL
           for (int i = 0; i < 2 * sum_tiles; ++i)
             right[i] =
                 ptx::load_shared(start + ((first_step + step) * 8 + i % 2) * Tile::row_bytes +
                                  (first_tile + i / 2) * 32);
-          split(right, right_rest);
+          split(right, right_low);
           if constexpr (exact) {
-            multiply(left[step], right_rest, 0, sums);
-            multiply(left_rest[step], right, 0, sums);
+            multiply(left[step], right_low, 0, sums);
+            multiply(left_low[step], right, 0, sums);
           }
           multiply(left[step], right, 0, sums);
         }
@@ -118,7 +118,7 @@ struct TensorFloat {
 
  private:
   static constexpr int block_rows = config.rows(), threads = config.warps() * 32;
-  static constexpr int rests_at = block_rows * Tile::row_bytes;  // from the queries on
+  static constexpr int low_parts_at = block_rows * Tile::row_bytes;  // from the queries on
 
   // Fragments of a product: rows of all row tiles, columns in tiles of 8.
   template <int tiles>
@@ -129,11 +129,11 @@ struct TensorFloat {
   // What the tensor core does not take of each x. Where nothing else is taken, x is rounded
   // instead.
   template <int n>
-  RAPT_DEVICE static void split(uint32_t (&x)[n], uint32_t (&rests)[n]) {
+  RAPT_DEVICE static void split(uint32_t (&x)[n], uint32_t (&low_parts)[n]) {
     RAPT_UNROLL
     for (int i = 0; i < n; ++i) {
       if constexpr (exact) {
-        rests[i] = ptx::rest_of_tf32(x[i]);
+        low_parts[i] = ptx::low_part_of_tf32(x[i]);
       } else if (isfinite(__uint_as_float(x[i]))) {  // a NaN would become a number
         x[i] += 0x1000u;
       }
@@ -149,7 +149,7 @@ struct TensorFloat {
       RAPT_UNROLL
       for (int m = 0; m < row_tiles; ++m) {
         float(&c)[4] = sums.at[m][first + i];
-        ptx::multiply<float>(c[0], c[1], c[2], c[3], left[m], right[2 * i], right[2 * i + 1]);
+        ptx::mma<float>(c[0], c[1], c[2], c[3], left[m], right[2 * i], right[2 * i + 1]);
       }
     }
   }
@@ -160,24 +160,24 @@ struct TensorFloat {
                                        Sums<key_tiles>& large) {
     RAPT_UNROLL
     for (int step = 0; step < depth / 8; ++step) {
-      uint32_t left[row_tiles][4], left_rest[row_tiles][4];
+      uint32_t left[row_tiles][4], left_low[row_tiles][4];
       RAPT_UNROLL
       for (int m = 0; m < row_tiles; ++m) {
         const uint32_t from = queries + left_operand<Tile>(m * 16, step);
-        ptx::load_matrices(from, left[m]);
-        if constexpr (keeps_rests)
-          ptx::load_matrices(from + rests_at, left_rest[m]);
+        ptx::ldmatrix(from, left[m]);
+        if constexpr (keeps_low_parts)
+          ptx::ldmatrix(from + low_parts_at, left_low[m]);
         else if constexpr (exact)
-          split(left[m], left_rest[m]);
+          split(left[m], left_low[m]);
       }
       RAPT_UNROLL
       for (int tile = 0; tile < key_tiles; tile += 2) {
-        uint32_t right[4], right_rest[4];
-        ptx::load_matrices(keys + right_operand<Tile>(tile * 8, step), right);
-        split(right, right_rest);
-        if constexpr (exact) multiply(left, right_rest, tile, small);
+        uint32_t right[4], right_low[4];
+        ptx::ldmatrix(keys + right_operand<Tile>(tile * 8, step), right);
+        split(right, right_low);
+        if constexpr (exact) multiply(left, right_low, tile, small);
         multiply(left, right, tile, large);
-        if constexpr (exact) multiply(left_rest, right, tile, small);
+        if constexpr (exact) multiply(left_low, right, tile, small);
       }
     }
   }

@@ -1,8 +1,0 @@
-#include "src/cuda/flash_mma/launch.cuh"
-
-namespace rapt::cuda::flash_mma {
-
-template void launch<few_rows(Products::tf32x3, 64)>(const Parameters&, gpu::Where);
-template void launch<few_rows(Products::tf32x3, 128)>(const Parameters&, gpu::Where);
-
-}  // namespace rapt::cuda::flash_mma

@@ -1,9 +1,0 @@
-#include "src/cuda/flash_mma/launch.cuh"
-
-namespace rapt::cuda::flash_mma {
-
-template void launch<few_rows(Products::sixteen, 64)>(const Parameters&, gpu::Where);
-template void launch<few_rows(Products::sixteen, 128)>(const Parameters&, gpu::Where);
-template void launch<few_rows(Products::sixteen, 256)>(const Parameters&, gpu::Where);
-
-}  // namespace rapt::cuda::flash_mma

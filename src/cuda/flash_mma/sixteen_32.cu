@@ -1,8 +1,0 @@
-#include "src/cuda/flash_mma/launch.cuh"
-
-namespace rapt::cuda::flash_mma {
-
-template void launch<many_rows(Products::sixteen, 32, false)>(const Parameters&, gpu::Where);
-template void launch<many_rows(Products::sixteen, 32, true)>(const Parameters&, gpu::Where);
-
-}  // namespace rapt::cuda::flash_mma

@@ -1,0 +1,191 @@
+// Which tiles of queries a block takes, in which order, and what their warpgroups need to know.
+//
+// A warp of its own finds out, and leaves WorkTileInfos in shared memory.
+#pragma once
+
+#include "src/cuda/flash_wgmma/parameters.hpp"
+#include "src/cuda/flash_wgmma/shared_storage.cuh"
+#include "src/cuda/target.cuh"
+
+namespace rapt::cuda::flash_wgmma {
+
+using semantics::Index;
+
+// A tile of queries from `first` on, of one sequence. Heads are numbered in groups of packed ones.
+struct WorkTile {
+  semantics::Sequence sequence;
+  int head, first;
+};
+
+// The first slot of a sequence. Each has at least one more than its queries fill, so that where it
+// begins does not depend on how the queries before it are shared out. A start that is wrong is
+// brought into the tensor, as semantics::sequence() does: no tile begins before its sequence.
+RAPT_DEVICE int first_varlen_tile(const Parameters& p, int sequence, int queries) {
+  if (sequence == 0) return 0;
+  const Index start = semantics::clamp(p.call.q_starts[sequence], 0, p.call.total_q);
+  return static_cast<int>(start) / queries + sequence;
+}
+RAPT_DEVICE WorkTile varlen_work_tile(const Parameters& p, int pipe, int head, int queries) {
+  int sequence = 0, end = static_cast<int>(p.call.batch);
+  while (end - sequence > 1) {
+    const int middle = sequence + (end - sequence) / 2;
+    (first_varlen_tile(p, middle, queries) <= pipe ? sequence : end) = middle;
+  }
+  return {semantics::sequence(p.call, sequence), head,
+          (pipe - first_varlen_tile(p, sequence, queries)) * queries};
+}
+
+RAPT_DEVICE WorkTile work_tile_at(const Parameters& p, int index, int queries) {
+  const Schedule& s = p.schedule;
+  if (s.varlen_tiles > 0) {
+    const int before = s.heads.quotient(index);
+    return varlen_work_tile(p, s.varlen_tiles - 1 - before, index - before * s.heads.value,
+                            queries);
+  }
+  const int after_first = index - s.first_l2_group.value * s.tiles;
+  int first = 0,
+      within = index;  // the L2 group's first pair, and the work tile's place in the L2 group
+  gpu::Divisor heads = s.first_l2_group;
+  if (after_first >= 0) {
+    const int l2_group = s.l2_group_tiles.quotient(after_first);
+    first = s.first_l2_group.value + l2_group * s.l2_group.value;
+    within = after_first - l2_group * s.l2_group_tiles.value;
+    heads = s.l2_group;
+  }
+  const int level = heads.quotient(within);
+  const int pair = first + within - level * heads.value;
+  const int sequence = s.heads.quotient(pair);
+  return {semantics::sequence(p.call, sequence), pair - sequence * s.heads.value,
+          (s.tiles - 1 - level) * queries};
+}
+
+// A position far outside the keys comes nearer, so that 32 bits have room for its distance to any:
+// keys may lie as far as most_length on the other side.
+RAPT_DEVICE int within_lengths(Index position) {
+  return static_cast<int>(semantics::clamp(position, -most_length / 2, most_length));
+}
+
+RAPT_DEVICE WorkTileInfo tile_info_of(const Parameters& p, const WorkTile& work_tile,
+                                      int warpgroups, int keys) {
+  const semantics::Sequence& sequence = work_tile.sequence;
+  const int queries = warpgroups * p.schedule.queries;
+  const Index left = sequence.q_len - work_tile.first, position = work_tile.first + sequence.offset;
+  const semantics::Range some = semantics::keys_of_some(
+      p.call.window, position, position + semantics::smaller(queries, left) - 1, sequence.kv_len);
+  const semantics::Range seen = semantics::keys_of_some(
+      p.call.window, sequence.offset, sequence.offset + sequence.q_len - 1, sequence.kv_len);
+  const semantics::Place query = semantics::query_place(p.call, sequence, work_tile.first);
+  const semantics::Place key =
+      p.call.page_table ? semantics::Place{} : semantics::key_place(p.call, sequence, 0);
+  const int first_tile = static_cast<int>(some.begin) / keys;
+  WorkTileInfo tile_info = {
+      .tile = some.begin < some.end ? (static_cast<int>(some.end) - 1) / keys : first_tile,
+      .first_tile = first_tile,
+      .left = static_cast<int>(left),
+      .position = static_cast<int>(position),
+      .visible_begin =
+          within_lengths(p.call.window.has_left ? position - p.call.window.left : -most_length),
+      .visible_end = within_lengths(p.call.window.has_right ? position + p.call.window.right + 1
+                                                            : most_length),
+      .head = work_tile.head,
+      .row = static_cast<int>(query.row),
+      .outer = static_cast<int>(query.outer),
+      .sequence = static_cast<int>(sequence.index),
+      .first = work_tile.first,
+      .kv_len = static_cast<int>(sequence.kv_len),
+      .kv_head = p.schedule.heads_per_kv_head.quotient(work_tile.head),
+      .key_row = static_cast<int>(key.row),
+      .key_outer = static_cast<int>(key.outer),
+      .seen_begin = static_cast<int>(seen.begin),
+      .seen_end = static_cast<int>(seen.end),
+  };
+  for (int group = 0; group < warpgroups; ++group) {
+    const Index first = position + group * p.schedule.queries;
+    const Index last = first + p.schedule.queries - 1;
+    const semantics::Range any =
+        semantics::keys_of_some(p.call.window, first, last, sequence.kv_len);
+    const semantics::Range all =
+        semantics::keys_of_all(p.call.window, first, last, sequence.kv_len);
+    tile_info.of[group] = {
+        .skipped = tile_info.tile > first_tile && any.end <= Index{tile_info.tile} * keys,
+        .unmasked_begin = (static_cast<int>(all.begin) + keys - 1) / keys,
+        .unmasked_end = static_cast<int>(all.end) / keys,
+    };
+  }
+  return tile_info;
+}
+
+// The number-th work tile of the block, for those who load and store. They and the warpgroups are
+// never as many work tile tiles apart as there are stages.
+template <TileConfig config>
+RAPT_DEVICE const WorkTileInfo& wait_for_tile_info(SharedStorage<config>& shared, int number) {
+  const PipelineState<tile_info_stages> pipe(number);
+  shared.tile_info_full[pipe.index].wait(pipe.phase);
+  return shared.tile_infos[pipe.index];
+}
+
+// A row of a tile of queries: its query, counted from the tile's first, if it has one at all.
+struct RowPlace {
+  bool exists;
+  int query;
+  semantics::Place place;
+  Index head;
+};
+RAPT_DEVICE RowPlace row_place(const Parameters& p, const WorkTileInfo& tile_info, int group,
+                               int row) {
+  const gpu::Divisor& packed_heads = p.schedule.packed_heads;
+  const int within = packed_heads.quotient(row), query = group * p.schedule.queries + within;
+  return {within < p.schedule.queries && query < tile_info.left,
+          query,
+          {tile_info.outer, tile_info.row + query},
+          tile_info.head * packed_heads.value + row - within * packed_heads.value};
+}
+
+// Whether TMA takes the output of a warpgroup. Where a packed sequence ends within its
+// rows, it would write behind that end, where another may begin.
+RAPT_DEVICE bool stores_by_tma(const Parameters& p, const WorkTileInfo& tile_info, int group) {
+  return p.output_by_tma &&
+         (!p.call.q_starts || (group + 1) * p.schedule.queries <= tile_info.left);
+}
+
+// The thread that decides which work tile tiles the block takes: every so manieth where all take
+// the same time, else whichever is next when the block comes to ask. That is when its last work
+// tile is nearly loaded: asked earlier, the longest work tile tiles would be given away before it
+// is known who is free.
+template <TileConfig config>
+class TileScheduler {
+ public:
+  RAPT_DEVICE TileScheduler(const Parameters& p, SharedStorage<config>& shared)
+      : p_(p), shared_(shared) {}
+
+  RAPT_DEVICE void run() {
+    int index = Target::block_x();
+    for (int number = 0;; ++number) {
+      if (number > 0) {
+        shared_.tile_info_wanted.wait((number - 1) & 1);
+        index = after(index);
+      }
+      WorkTileInfo& tile_info = shared_.tile_infos[ring_index<tile_info_stages>(number)];
+      tile_info.left = 0;
+      for (; index < p_.schedule.work_tiles; index = after(index)) {
+        const WorkTile work_tile = work_tile_at(p_, index, config.warpgroups * p_.schedule.queries);
+        if (work_tile.first >= work_tile.sequence.q_len) continue;  // a shorter sequence
+        tile_info = tile_info_of(p_, work_tile, config.warpgroups, config.keys);
+        break;
+      }
+      shared_.tile_info_full[ring_index<tile_info_stages>(number)].arrive();
+      if (index >= p_.schedule.work_tiles) return;
+    }
+  }
+
+ private:
+  RAPT_DEVICE int after(int index) const {
+    const int blocks = static_cast<int>(gridDim.x);
+    return p_.tile_counter ? blocks + atomicAdd(p_.tile_counter, 1) : index + blocks;
+  }
+
+  const Parameters& p_;
+  SharedStorage<config>& shared_;
+};
+
+}  // namespace rapt::cuda::flash_wgmma
