@@ -9,7 +9,14 @@
 namespace rapt::cli {
 namespace {
 
-void finish(Measurement& row, const Finish& finish) {
+// What a kernel expects to take with a config it ran with.
+double estimate_of(const Finish& finish, const Problem& problem, const Device& device) {
+  const Explanation explanation =
+      explain(problem, device, {.kernel = finish.kernel, .config = finish.config});
+  return std::ranges::find(explanation.candidates, finish.kernel, &Candidate::kernel)->seconds;
+}
+
+void complete(Measurement& row, const Finish& finish) {
   row.config = finish.config.to_string();
   row.workspace_bytes = double(finish.workspace_bytes);
   row.error = finish.error;
@@ -72,7 +79,10 @@ std::vector<Measurement> measure(const Problem& problem, const Device& device, c
   try {
     const std::vector<Finish> finishes =
         race(problem, device, roof, entrants, {options.seconds_per_kernel, Losers::finish});
-    for (std::size_t i = 0; i < finishes.size(); ++i) finish(rows[racing[i]], finishes[i]);
+    for (std::size_t i = 0; i < finishes.size(); ++i) {
+      complete(rows[racing[i]], finishes[i]);
+      rows[racing[i]].estimate_seconds = estimate_of(finishes[i], problem, device);
+    }
   } catch (const Error& error) {
     if (error.code() != ErrorCode::out_of_memory) throw;
     for (const std::size_t row : racing)

@@ -19,6 +19,7 @@ struct Measurement {
   double roof_seconds = 0;
   std::string bound;  // of the roof: compute or memory
   // Absent for a refusal:
+  std::optional<double> estimate_seconds;      // what the kernel expected, with that config
   std::optional<double> seconds, seconds_min;  // median and least
   // Of one of many in a row, from a graph and by the host, for short problems on a GPU.
   std::optional<double> replay_seconds, launch_seconds;

@@ -63,6 +63,7 @@ nlohmann::ordered_json to_json(const Measurement& row) {
       {"config", row.config},
       {"chosen", row.chosen},
       {"status", row.status},
+      {"estimate_seconds", number_or_null(row.estimate_seconds)},
       {"seconds", number_or_null(row.seconds)},
       {"seconds_min", number_or_null(row.seconds_min)},
       {"replay_seconds", number_or_null(row.replay_seconds)},
@@ -81,6 +82,27 @@ nlohmann::ordered_json to_json(const Measurement& row) {
       {"error_bound", number_or_null(row.error_bound)},
       {"speedup", number_or_null(row.speedup)},
   };
+}
+
+nlohmann::ordered_json to_json(const Limits& limits) {
+  return {{"f32_flops", limits.f32_flops},           {"matrix_flops", limits.matrix_flops},
+          {"read_bandwidth", limits.read_bandwidth}, {"copy_bandwidth", limits.copy_bandwidth},
+          {"memory_bytes", limits.memory_bytes},     {"cache_bytes", limits.cache_bytes}};
+}
+
+// With the limits that roofs are drawn from, and the nominal ones, which estimates follow from.
+nlohmann::ordered_json device_json(const BenchContext& context) {
+  nlohmann::ordered_json result = {
+      {"name", context.device.name},
+      {"device", context.device.to_string()},
+      {"backend", name(context.device.backend)},
+      {"threads", context.device.threads},
+      {"multiprocessors", context.device.multiprocessors},
+      {"features", context.device.features},
+  };
+  result.update(to_json(context.limits));
+  result["nominal"] = to_json(context.device.nominal);
+  return result;
 }
 
 std::string csv_field(const nlohmann::ordered_json& value) {
@@ -160,25 +182,12 @@ std::string table_rows(std::span<const Measurement> rows, const Device& device) 
 
 std::string json_report(const BenchContext& context, std::span<const Measurement> rows) {
   const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  const Limits& limits = context.limits;
   nlohmann::ordered_json report = {
       {"schema", schema},
       {"rapt", version()},
       {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))},
       {"command", context.command},
-      {"devices",
-       {{{"name", context.device.name},
-         {"device", context.device.to_string()},
-         {"backend", name(context.device.backend)},
-         {"threads", context.device.threads},
-         {"multiprocessors", context.device.multiprocessors},
-         {"features", context.device.features},
-         {"f32_flops", limits.f32_flops},
-         {"matrix_flops", limits.matrix_flops},
-         {"read_bandwidth", limits.read_bandwidth},
-         {"copy_bandwidth", limits.copy_bandwidth},
-         {"memory_bytes", limits.memory_bytes},
-         {"cache_bytes", limits.cache_bytes}}}},
+      {"devices", nlohmann::ordered_json::array({device_json(context)})},
       {"rows", nlohmann::ordered_json::array()},
   };
   for (const Measurement& row : rows) report["rows"].push_back(to_json(row));

@@ -7,8 +7,8 @@ import pytest
 from command_line import Rapt
 
 FIELDS = [
-    "problem", "device", "kernel", "config", "chosen", "status", "seconds", "seconds_min",
-    "replay_seconds", "launch_seconds", "samples", "flops", "bytes", "gflops", "gbps",
+    "problem", "device", "kernel", "config", "chosen", "status", "estimate_seconds",
+    "seconds", "seconds_min", "replay_seconds", "launch_seconds", "samples", "flops", "bytes", "gflops", "gbps",
     "roof_seconds", "roof_fraction", "bound", "intensity", "workspace_bytes", "error",
     "error_bound", "speedup",
 ]  # fmt: skip
@@ -50,6 +50,8 @@ def test_json_says_where_it_comes_from(files):
     (device,) = report["devices"]
     assert device["backend"] == "cpu"
     assert device["f32_flops"] > 0 and device["read_bandwidth"] > 0
+    for name, limit in device["nominal"].items():
+        assert limit >= 0 and name in device
 
 
 def test_a_row_has_every_field_and_they_agree(files):
@@ -66,6 +68,23 @@ def test_a_row_has_every_field_and_they_agree(files):
     assert 0 < row["error"] < row["error_bound"]
     assert row["workspace_bytes"] >= 33 * 33 * 2 * 4
     assert row["speedup"] == 1
+
+
+def test_a_row_has_the_estimate_of_the_config_that_ran(rapt, files, tmp_path):
+    _, report, _ = files
+    explained = json.loads(rapt.ok("explain", SMALL, "--json"))["candidates"]
+    estimates = {candidate["kernel"]: candidate["seconds"] for candidate in explained}
+    for row in report["rows"]:
+        expected = estimates[row["kernel"]] if row["problem"] == SMALL else None
+        assert row["estimate_seconds"] == expected
+    path = tmp_path / "rows.json"
+    long = "b1 q1 kv1024 d64 f32"
+    named = ["--device", "emu", "--kernel", "emu.split_kv", "--config", "splits=1"]
+    rapt.ok("bench", long, *named, "--seconds", "0", "--json", path)
+    (row,) = json.loads(path.read_text())["rows"]
+    candidates = json.loads(rapt.ok("explain", long, *named, "--json"))["candidates"]
+    (chosen,) = [candidate for candidate in candidates if candidate["chosen"]]
+    assert row["config"] == "splits=1" and row["estimate_seconds"] == chosen["seconds"]
 
 
 def test_one_kernel_of_a_problem_is_the_choice(files):
