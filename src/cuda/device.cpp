@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "src/core/text.hpp"
+#include "src/cuda/architectures.hpp"
 #include "src/cuda/check.hpp"
 #include "src/cuda/clock.hpp"
 #include "src/cuda/limits.hpp"
@@ -28,44 +29,22 @@ int attribute(cudaDeviceAttr which, int index) {
   return value;
 }
 
-struct RatesPerClock {
-  double f32, matrix;  // flops of one multiprocessor
-};
-
-// From the data sheets: FMA lanes × 2, and dense f16 matrix products.
-RatesPerClock rates_of(int major, int minor) {
-  if (major >= 10) return {256, 8192};
-  if (major == 9) return {256, 4096};
-  if (major == 8) return minor == 0 ? RatesPerClock{128, 2048} : RatesPerClock{256, 1024};
-  return {128, major == 7 ? 1024.0 : 0.0};
-}
-
-Limits nominal_limits(int index, int multiprocessors, std::size_t memory_bytes) {
-  const RatesPerClock rates = rates_of(attribute(cudaDevAttrComputeCapabilityMajor, index),
-                                       attribute(cudaDevAttrComputeCapabilityMinor, index));
-  const double clock = 1e3 * attribute(cudaDevAttrClockRate, index);
-  const double memory_clock = 1e3 * attribute(cudaDevAttrMemoryClockRate, index);
-  const double bus_bytes = attribute(cudaDevAttrGlobalMemoryBusWidth, index) / 8.0;
-  Limits limits;
-  limits.f32_flops = clock * multiprocessors * rates.f32;
-  limits.matrix_flops = clock * multiprocessors * rates.matrix;
-  limits.read_bandwidth = limits.copy_bandwidth = 2 * memory_clock * bus_bytes;  // double data rate
-  limits.memory_bytes = static_cast<double>(memory_bytes);
-  limits.cache_bytes = attribute(cudaDevAttrL2CacheSize, index);
-  return limits;
-}
-
+// Clocks, widths and sizes are the driver's, rates by the clock the data sheets'.
 Device describe(int index) {
   cudaDeviceProp properties;
   require(cudaGetDeviceProperties(&properties, index), "describe a device");
-  Device device;
-  device.backend = Backend::cuda;
-  device.index = index;
-  device.name = properties.name;
-  device.features = text("sm_", properties.major, properties.minor);
-  device.multiprocessors = properties.multiProcessorCount;
-  device.nominal = nominal_limits(index, properties.multiProcessorCount, properties.totalGlobalMem);
-  return device;
+  const cuda::Chip chip = {
+      .name = "",
+      .device_name = properties.name,
+      .capability = 10 * properties.major + properties.minor,
+      .multiprocessors = properties.multiProcessorCount,
+      .clock = 1e3 * attribute(cudaDevAttrClockRate, index),
+      .memory_clock = 1e3 * attribute(cudaDevAttrMemoryClockRate, index),
+      .bus_bits = attribute(cudaDevAttrGlobalMemoryBusWidth, index),
+      .cache_bytes = double(attribute(cudaDevAttrL2CacheSize, index)),
+      .memory_bytes = static_cast<double>(properties.totalGlobalMem),
+  };
+  return cuda::device_of(chip, index);
 }
 
 // No driver, or no chip: no devices, and no error.

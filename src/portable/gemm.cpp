@@ -145,7 +145,7 @@ Estimate GemmHost::estimate(const Task& task) {
   const double products_of_keys = std::ceil(item.keys / span);
   const bool matrix_units = (element < 4 || p.tf32) && nominal.matrix_flops > 0;
   const double unit = matrix_units ? nominal.matrix_flops / nominal.f32_flops : 1;
-  const double efficiency = matrix_units ? (element < 4 ? 0.5 : 0.25) : 0.65;
+  const double efficiency = matrix_units ? (element < 4 ? 0.54 : 0.27) : 0.65;
   const double tile = 64;  // rows and keys; more than there are is computed for nothing
   const double padded_rows = std::ceil(item.rows / tile) * tile;
   const double tiles = items * padded_rows / tile * std::ceil(item.keys / tile);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rapt/rapt.hpp"
+#include "src/cuda/architectures.hpp"
 #include "src/library/registry.hpp"
 #include "src/verify/conformance.hpp"
 #include "tests/conformance/plans.hpp"
@@ -19,15 +20,10 @@
 namespace rapt::test {
 
 // For what kernels say of problems, which needs no GPU.
-inline Device imagined_hopper() {
-  Device device;
-  device.backend = Backend::cuda;
-  device.features = "sm_90";
-  device.multiprocessors = 132;
-  device.nominal = {
-      .f32_flops = 60e12, .matrix_flops = 1070e12, .read_bandwidth = 4.8e12, .cache_bytes = 60e6};
-  return device;
+inline Device imagined(std::string_view chip) {
+  return cuda::device_of(*std::ranges::find(cuda::chips(), chip, &cuda::Chip::name), -1);
 }
+inline Device imagined_hopper() { return imagined("h200"); }
 
 // Why a kernel does not take a problem; nothing if it does.
 inline std::string refusal_of(std::string_view kernel, const char* problem,

@@ -140,9 +140,9 @@ double efficiency(const TileConfig& tiles) {
   };
   const double warps = tiles.key_warps == 1 ? 1.0 : tiles.key_warps == 2 ? 0.85 : 0.55;
   switch (tiles.mma_kind) {
-    case MmaKind::tf32x3: return warps * of_dim(0.054, 0.061, 0.058, 0.041);
-    case MmaKind::tf32: return warps * of_dim(0.087, 0.122, 0.106, 0.08);
-    default: return warps * of_dim(0.13, 0.24, 0.245, 0.187);
+    case MmaKind::tf32x3: return warps * of_dim(0.0584, 0.066, 0.0628, 0.0444);
+    case MmaKind::tf32: return warps * of_dim(0.0941, 0.132, 0.1147, 0.0866);
+    default: return warps * of_dim(0.1407, 0.26, 0.265, 0.202);
   }
 }
 

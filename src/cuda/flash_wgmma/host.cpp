@@ -282,10 +282,10 @@ Estimate estimate(const Task& task) {
                        tiles.keys;
   const double step_flops =
       2.0 * (tiles.qk_dim + tiles.v_dim) * tiles.keys * tiles.warpgroups * rows_of_warpgroup;
-  const double busy = tiles.v_dim <= 32    ? 0.31
-                      : tiles.v_dim <= 64  ? 0.55
-                      : tiles.v_dim <= 128 ? 0.7
-                                           : 0.77;
+  const double busy = tiles.v_dim <= 32    ? 0.335
+                      : tiles.v_dim <= 64  ? 0.595
+                      : tiles.v_dim <= 128 ? 0.757
+                                           : 0.833;
   const double rate = busy * task.device.nominal.matrix_flops / task.device.multiprocessors;
   const bool small_pages = p.paged() && p.page_size < tiles.keys;
   const double slowdown =

@@ -65,10 +65,10 @@ constexpr double block_seconds = 3e-6, scoring_seconds = 0.65e-9, lookup_seconds
 // What a tile of keys takes. Of the tensor cores' rate for f16, per flop of the problem, the
 // products reach `rate`.
 double step_seconds(const Problem& p, const Device& device, const TileConfig& tiles) {
-  const double rate = tiles.dim <= 32    ? 0.074
-                      : tiles.dim <= 64  ? 0.093
-                      : tiles.dim <= 128 ? 0.103
-                                         : 0.0585;
+  const double rate = tiles.dim <= 32    ? 0.08
+                      : tiles.dim <= 64  ? 0.1006
+                      : tiles.dim <= 128 ? 0.1114
+                                         : 0.0633;
   const double pairs = double(tiles.keys) * tiles.rows();
   const double products = 4.0 * tiles.dim * pairs * std::max(device.multiprocessors, 1) /
                           (rate * std::max(device.nominal.matrix_flops, 1.0));
