@@ -18,6 +18,8 @@ struct SharedOptions {
   bool names_device() const { return !device_text.empty(); }
   // --device with --threads. Throws Error.
   Device device() const;
+  // The same, or a chip by its name or architecture, which need not be here. Throws Error.
+  Device device_or_chip() const;
   // Throws Error.
   Config config() const;
   // What to make a plan with: --kernel and --config. Valid while these options live.
@@ -26,6 +28,9 @@ struct SharedOptions {
   // before any command starts.
   void check() const;
 };
+
+// The chips that device_or_chip() knows, as a sentence for users.
+std::string known_chips_sentence();
 
 // Throws Error with the names that exist.
 KernelInfo kernel_info(std::string_view name);

@@ -74,7 +74,7 @@ void print_table(const Explanation& explanation, const Problem& problem) {
 
 int run_explain(const ExplainOptions& options, const SharedOptions& shared) {
   const Problem problem = Problem::parse(fmt::format("{}", fmt::join(options.problem, " ")));
-  const Explanation explanation = explain(problem, shared.device(), shared.plan_options());
+  const Explanation explanation = explain(problem, shared.device_or_chip(), shared.plan_options());
   for (const std::string& warning : explanation.warnings) print_warning(warning);
   const bool nobody = explanation.kernel.empty();
   // What cannot be had as asked is an error; where nobody takes the problem, each says why first.
@@ -101,6 +101,8 @@ void add_explain(CLI::App& app, Session& session) {
       ->required()
       ->type_name("PROBLEM");
   command.add_flag("--json", options->json, "Print the explanation as JSON");
+  command.footer(fmt::format("--device also takes a chip or an architecture by name; {}.",
+                             known_chips_sentence()));
 }
 
 }  // namespace rapt::cli

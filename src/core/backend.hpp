@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rapt/rapt.hpp"
@@ -12,6 +13,12 @@
 #include "src/core/stream_clock.hpp"
 
 namespace rapt {
+
+// A chip by its data sheet, here or not.
+struct KnownChip {
+  std::string_view name;  // as users write it
+  Device device;          // with an index of −1
+};
 
 struct BackendOperations {
   Backend backend;
@@ -26,6 +33,7 @@ struct BackendOperations {
                 const MergeOptions&);
 
   // What only GPUs have; null elsewhere.
+  std::vector<KnownChip> (*known_chips)() = nullptr;  // the first of an architecture stands for it
   std::string (*absence)() = nullptr;  // why there are no devices, in the driver's words
   std::unique_ptr<StreamClock> (*clock)(const Device&) = nullptr;
   Rates (*measure)(const Device&) = nullptr;  // takes a second or so

@@ -63,6 +63,13 @@ std::vector<Device> devices_here() {
   return described;
 }
 
+std::vector<KnownChip> known_chips() {
+  std::vector<KnownChip> result;
+  for (const cuda::Chip& chip : cuda::chips())
+    result.push_back({chip.name, cuda::device_of(chip, -1)});
+  return result;
+}
+
 std::string absence() {
   int driver = 0, count = 0;
   if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) return "no CUDA driver";
@@ -130,6 +137,7 @@ const BackendOperations cuda_backend = {
     .copy_to_host = copy_to_host,
     .wait = wait,
     .merge = gpu::merge_by<gpu::launch_merge<cuda::Launcher>>,
+    .known_chips = known_chips,
     .absence = absence,
     .clock = cuda::clock_of,
     .measure = cuda::measure,

@@ -52,6 +52,7 @@ Device Device::parse(std::string_view text) {
 
 std::string Device::to_string() const {
   const std::string_view kind = rapt::name(backend);
+  if (index < 0) return name;  // a chip that is not here
   return backend == Backend::cpu ? std::string(kind) : text(kind, ":", index);
 }
 

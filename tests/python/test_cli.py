@@ -138,6 +138,42 @@ def test_explain_shows_every_kernel_and_one_choice(rapt):
         assert candidate["kernel"] in text
 
 
+@pytest.fixture
+def chips(rapt):
+    """The chips by name: those of a build with CUDA."""
+    if "cuda." not in rapt.ok("kernels"):
+        pytest.skip("this build has no CUDA backend")
+    return rapt
+
+
+def test_explain_takes_a_chip_that_is_not_here(chips):
+    explanation = json.loads(chips.ok("explain", PROBLEM, "--device", "a100", "--json"))
+    assert explanation["device"] == "NVIDIA A100-SXM4-80GB"
+    assert explanation["kernel"].startswith("cuda.")
+    for candidate in explanation["candidates"]:
+        if candidate["kernel"].startswith("cuda.flash_wgmma"):
+            assert "this is sm_80" in candidate["refusal"]
+    assert chips.ok("explain", PROBLEM, "--device", "sm_80", "--json") == chips.ok(
+        "explain", PROBLEM, "--device", "a100", "--json"
+    )
+    assert "rtx5090 (sm_120)" in chips.ok("explain", "--help")
+
+
+@pytest.mark.parametrize("command", ["bench", "verify", "tune", "devices"])
+def test_nothing_but_explain_takes_a_chip_that_is_not_here(chips, command):
+    problem = [] if command == "devices" else [PROBLEM]
+    sentence = chips.fails(command, *problem, "--device", "h200")
+    assert "only `rapt explain` takes chips that are not here; write cpu, cuda:0 or hip:0" in sentence
+
+
+def test_a_build_without_chips_says_so(rapt):
+    sentence = rapt.fails("explain", PROBLEM, "--device", "a1000")
+    assert "'a1000' is not a device; write cpu, cuda:0 or hip:0; " in sentence
+    with_cuda = "cuda." in rapt.ok("kernels")
+    assert ("chips that need not be here: " in sentence) == with_cuda
+    assert ("this build has no CUDA backend, and so no chips by name" in sentence) != with_cuda
+
+
 def test_explain_takes_a_problem_in_several_words(rapt):
     assert rapt.ok("explain", *PROBLEM.split()) == rapt.ok("explain", PROBLEM)
 
