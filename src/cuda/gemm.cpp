@@ -2,6 +2,7 @@
 #include "src/portable/gemm.hpp"
 
 #include "src/cuda/check.hpp"
+#include "src/cuda/compiled_code.hpp"
 #include "src/cuda/cublas.hpp"
 #include "src/cuda/kernels.hpp"
 
@@ -41,8 +42,10 @@ void multiply(const gpu::Product& p, void* context) {
 }
 
 Support supports(const Problem& problem, const Device& device) {
+  if (Support code = has_code(device); !code) return code;
   Support sizes = gpu::GemmHost::supports(problem, device);
-  if (!sizes || find_cublas()) return sizes;
+  const bool elsewhere = device.index < 0;  // where cuBLAS may be as well
+  if (!sizes || elsewhere || find_cublas()) return sizes;
   return Support::no(cublas_absence());
 }
 

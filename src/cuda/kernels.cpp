@@ -2,6 +2,7 @@
 // .cu files beside this one.
 #include "src/cuda/kernels.hpp"
 
+#include "src/cuda/compiled_code.hpp"
 #include "src/portable/portable_kernels.hpp"
 
 namespace rapt {
@@ -20,7 +21,7 @@ extern template void gpu::launch_tiny_kv<cuda::Launcher>(const gpu::TinyKvParame
 
 namespace {
 
-constexpr gpu::Launches launches = gpu::launches_of<cuda::Launcher>(Backend::cuda);
+constexpr gpu::Launches launches = gpu::launches_of<cuda::Launcher>(Backend::cuda, cuda::has_code);
 
 }  // namespace
 

@@ -163,14 +163,23 @@ Choice least_estimate(const Question& question) {
   return best;
 }
 
+// Of every kernel; what several say is said once.
 std::string refusals(const Question& question) {
-  std::string result;
+  std::vector<std::pair<std::string, std::string>> said;  // kernels, sentence
   for (const Kernel* kernel : registered_kernels()) {
     if (!may_be_chosen(*kernel, question)) continue;
-    result += text("; ", kernel->name, ": ", support_of(*kernel, question).refusal);
+    const std::string refusal = support_of(*kernel, question).refusal;
+    const auto same =
+        std::ranges::find(said, refusal, [](const auto& pair) { return pair.second; });
+    if (same == said.end())
+      said.emplace_back(kernel->name, refusal);
+    else
+      same->first += text(", ", kernel->name);
   }
-  return result.empty() ? text("; this build has no ", name(question.device.backend), " kernels")
-                        : result;
+  if (said.empty()) return text("; this build has no ", name(question.device.backend), " kernels");
+  std::string result;
+  for (const auto& [kernels, refusal] : said) result += text("; ", kernels, ": ", refusal);
+  return result;
 }
 
 // Why this build cannot obey a winner; empty: it can.

@@ -15,6 +15,7 @@ namespace rapt::gpu {
 
 struct Launches {
   Backend backend;
+  Support (*has_code)(const Device&);  // that a device can run
   void (*naive)(const ScoreMatrix&, Where);
   void (*tiled)(const ScoreMatrix&, TiledTiles, Where);
   void (*flash)(const FlashParameters&, Where);
@@ -22,11 +23,15 @@ struct Launches {
   void (*tiny_kv)(const TinyKvParameters&, Where);
 };
 
+// Of backends that have code for all their devices.
+inline Support code_for_all(const Device&) { return Support::yes(); }
+
 // All launches of a backend, from its Launcher.
 template <class Launcher>
-constexpr Launches launches_of(Backend backend) {
+constexpr Launches launches_of(Backend backend, Support (*has_code)(const Device&) = code_for_all) {
   return {
       .backend = backend,
+      .has_code = has_code,
       .naive = launch_naive<Launcher>,
       .tiled = launch_tiled<Launcher>,
       .flash = launch_flash<Launcher>,
@@ -97,7 +102,11 @@ constexpr Kernel kernel_named(std::string_view name) {
       .summary = Host::summary,
       .backend = launches.backend,
       .by_name_only = false,
-      .supports = Host::supports,
+      .supports =
+          [](const Problem& problem, const Device& device) {
+            Support code = launches.has_code(device);
+            return code ? Host::supports(problem, device) : code;
+          },
       .configs = Host::configs,
       .estimate = Host::estimate,
       .workspace = Host::workspace,

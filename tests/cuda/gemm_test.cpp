@@ -1,19 +1,14 @@
 // cuda.gemm where there may be no GPU: what it says of problems, and what is said where cuBLAS is
 // missing.
-#include <gtest/gtest.h>
-
 #include "src/cuda/cublas.hpp"
-#include "src/library/registry.hpp"
+#include "tests/cuda/support.hpp"
 
 namespace rapt::test {
 namespace {
 
 Device imagined_device() {
-  Device device;
-  device.backend = Backend::cuda;
-  device.multiprocessors = 132;
-  device.nominal = {.f32_flops = 60e12, .matrix_flops = 900e12, .read_bandwidth = 4e12};
-  device.nominal.memory_bytes = 1e11;
+  Device device = imagined_hopper();
+  device.index = 0;  // here, so that cuBLAS must be
   return device;
 }
 
@@ -45,6 +40,10 @@ TEST(CudaGemm, TakesEveryFeatureWhereCublasIsAndElseSaysWhatIsMissing) {
         "b4 h2 s60 d64 f32 causal varlen"}) {
     EXPECT_EQ(support(problem).refusal, cuda::find_cublas() ? "" : cuda::cublas_absence());
   }
+}
+
+TEST(CudaGemm, TakesProblemsOfAChipThatIsNotHereWithoutCublas) {
+  EXPECT_EQ(refusal_of("cuda.gemm", "b1 h16 s2048 d64 f32"), "");
 }
 
 TEST(CudaGemm, RefusesWhatItCannotPromiseOrHold) {

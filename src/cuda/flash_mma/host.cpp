@@ -4,10 +4,10 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 
 #include "src/core/text.hpp"
 #include "src/cuda/check.hpp"
+#include "src/cuda/compiled_code.hpp"
 #include "src/cuda/flash_mma/parameters.hpp"
 #include "src/cuda/kernels.hpp"
 #include "src/gpu/split_kv.hpp"
@@ -108,16 +108,8 @@ void with_tiles(const Problem& p, Index rows, Function function) {
   });
 }
 
-// Features name the architecture, as in "sm_90".
-bool is_ampere_or_later(const Device& device) {
-  constexpr std::string_view prefix = "sm_";
-  const std::string& features = device.features;
-  return features.starts_with(prefix) && std::atoi(features.c_str() + prefix.size()) >= 80;
-}
-
 Support supports(const Problem& p, const Device& device) {
-  if (!is_ampere_or_later(device))
-    return Support::no(text("it needs a GPU since Ampere, sm_80; this is ", device.features));
+  if (Support code = has_code(device); !code) return code;
   if (std::max(p.qk_dim, p.v_dim) > most_dim) return gpu::refuse_dim(p, most_dim);
   if (mma_kind_of(p) == MmaKind::tf32x3 && std::min(p.qk_dim, p.v_dim) < least_dim)
     return Support::no(text("it takes f32 with head dims of ", least_dim,
