@@ -47,6 +47,9 @@ std::vector<Measurement> measure(const Problem& problem, const Device& device, c
                                  const MeasureOptions& options) {
   const Roof roof = roof_of(problem, limits);
   const Explanation explanation = explain(problem, device);
+  const auto chosen =
+      std::ranges::find(explanation.candidates, explanation.kernel, &Candidate::kernel);
+  const double chosen_seconds = chosen == explanation.candidates.end() ? 0 : chosen->seconds;
   std::vector<Measurement> rows;
   std::vector<std::size_t> racing;  // rows
   std::vector<Entrant> entrants;    // theirs
@@ -55,6 +58,9 @@ std::vector<Measurement> measure(const Problem& problem, const Device& device, c
     if (kernel.backend != device.backend || (!options.shared->kernel.empty() && !named)) continue;
     if (kernel.by_name_only && !named) continue;
     if (options.chosen_only && kernel.name != explanation.kernel) continue;
+    const auto candidate =
+        std::ranges::find(explanation.candidates, kernel.name, &Candidate::kernel);
+    if (options.within > 0 && candidate->seconds > options.within * chosen_seconds) continue;
     Measurement row;
     row.problem = problem.to_string();
     row.device = device.to_string();
@@ -65,8 +71,6 @@ std::vector<Measurement> measure(const Problem& problem, const Device& device, c
     row.intensity = row.bytes > 0 ? row.flops / row.bytes : 0;
     row.roof_seconds = roof.seconds;
     row.bound = roof.bound;
-    const auto candidate =
-        std::ranges::find(explanation.candidates, kernel.name, &Candidate::kernel);
     if (candidate->refusal.empty()) {
       racing.push_back(rows.size());
       entrants.push_back({kernel.name, options.shared->config()});

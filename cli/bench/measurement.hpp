@@ -34,6 +34,8 @@ struct MeasureOptions {
   double seconds_per_kernel = 0.5;  // how long to sample; at least three samples if one takes less
   const SharedOptions* shared = nullptr;
   bool chosen_only = false;  // not the kernels that would not be chosen
+  // Nor those whose estimate is more than so many times that of the chosen one; 0: all.
+  double within = 0;
 };
 
 // `limits`: what the roof is drawn from.

@@ -21,6 +21,7 @@ struct BenchOptions {
   std::string json, csv;
   double seconds = 0.5;
   bool chosen_only = false;
+  double within = 0;
 };
 
 std::string command_line(const SharedOptions& shared, const BenchOptions& options) {
@@ -33,6 +34,7 @@ std::string command_line(const SharedOptions& shared, const BenchOptions& option
   if (!shared.kernel.empty()) line += fmt::format(" --kernel {}", shared.kernel);
   if (!shared.config_text.empty()) line += fmt::format(" --config {}", shared.config_text);
   if (options.chosen_only) line += " --chosen";
+  if (options.within > 0) line += fmt::format(" --within {}", options.within);
   if (shared.thread_number) line += fmt::format(" --threads {}", *shared.thread_number);
   return line + fmt::format(" --seconds {}", options.seconds);
 }
@@ -64,8 +66,9 @@ int bench(const SharedOptions& shared, const BenchOptions& options) {
   Progress progress(static_cast<std::int64_t>(problems.size()));
   for (std::size_t i = 0; i < problems.size(); ++i) {
     progress.show(static_cast<std::int64_t>(i), problems[i].to_string());
-    const std::vector<Measurement> rows = measure(problems[i], device, context.limits,
-                                                  {options.seconds, &shared, options.chosen_only});
+    const std::vector<Measurement> rows =
+        measure(problems[i], device, context.limits,
+                {options.seconds, &shared, options.chosen_only, options.within});
     progress.hide();
     for (const std::string& warning : explain(problems[i], device).warnings) {
       if (warned.insert(warning).second) print_warning(warning);
@@ -116,6 +119,11 @@ void add_bench(CLI::App& app, Session& session) {
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   command.add_flag("--chosen", options->chosen_only, "time only the kernel rapt would choose");
+  command
+      .add_option("--within", options->within,
+                  "leave out kernels that rapt expects to take so many times what its choice does")
+      ->check(CLI::Range(1.0, 1e6))
+      ->type_name("TIMES");
   command.add_option("--json", options->json, "also write the rows as JSON")->type_name("FILE");
   command.add_option("--csv", options->csv, "also write the rows as CSV")->type_name("FILE");
   command.footer(suite_list());
