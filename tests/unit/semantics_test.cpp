@@ -11,6 +11,7 @@ namespace rapt::test {
 namespace {
 
 using semantics::Index;
+using semantics::KeyRanges;
 using semantics::Range;
 
 struct Setting {
@@ -25,7 +26,8 @@ struct Setting {
 std::ostream& operator<<(std::ostream& stream, const Setting& s) {
   return stream << "q_len " << s.q_len << " kv_len " << s.kv_len << " offset " << s.offset
                 << " left " << (s.window.has_left ? s.window.left : -1) << " right "
-                << (s.window.has_right ? s.window.right : -1) << " (-1: unbounded)";
+                << (s.window.has_right ? s.window.right : -1) << " (-1: unbounded) first keys "
+                << s.window.first_keys;
 }
 
 void for_each_setting(const std::function<void(const Setting&)>& visit) {
@@ -35,12 +37,54 @@ void for_each_setting(const std::function<void(const Setting&)>& visit) {
       for (Index offset = -furthest; offset <= furthest; ++offset)
         for (Index left = unbounded; left <= widest; ++left)
           for (Index right = unbounded; right <= widest; ++right)
-            visit({q_len,
-                   kv_len,
-                   offset,
-                   {left != unbounded, right != unbounded, std::max<Index>(left, 0),
-                    std::max<Index>(right, 0)}});
+            for (Index first_keys = 0; first_keys <= (left == unbounded ? 0 : longest + 1);
+                 ++first_keys)
+              visit({q_len,
+                     kv_len,
+                     offset,
+                     {left != unbounded, right != unbounded, std::max<Index>(left, 0),
+                      std::max<Index>(right, 0), first_keys}});
 }
+
+// Queries `first` to `last` of a setting, and what is visible to them.
+struct Rows {
+  const Setting& setting;
+  Index first, last;
+
+  bool some_see(Index key) const {
+    for (Index query = first; query <= last; ++query) {
+      if (setting.visible(query, key)) return true;
+    }
+    return false;
+  }
+  bool all_see(Index key) const {
+    for (Index query = first; query <= last; ++query) {
+      if (!setting.visible(query, key)) return false;
+    }
+    return true;
+  }
+  KeyRanges of_some() const {
+    return semantics::visible_to_some(setting.window, first + setting.offset, last + setting.offset,
+                                      setting.kv_len);
+  }
+  KeyRanges of_all() const {
+    return semantics::visible_to_all(setting.window, first + setting.offset, last + setting.offset,
+                                     setting.kv_len);
+  }
+};
+
+std::ostream& operator<<(std::ostream& stream, const Rows& rows) {
+  return stream << rows.setting << ": queries " << rows.first << " to " << rows.last;
+}
+
+void for_each_rows(const std::function<void(const Rows&)>& visit) {
+  for_each_setting([&](const Setting& s) {
+    for (Index first = 0; first < s.q_len; ++first)
+      for (Index last = first; last < s.q_len; ++last) visit({s, first, last});
+  });
+}
+
+constexpr std::array<Index, 4> tile_sizes = {1, 2, 3, 8};
 
 bool inside(const Range& range, Index key) { return range.begin <= key && key < range.end; }
 
@@ -49,18 +93,34 @@ bool well_formed(const Range& range, Index kv_len) {
 }
 
 TEST(Visibility, AQueryAtPositionPSeesKeysFromPMinusLeftToPPlusRight) {
-  const semantics::Window window = {true, true, 2, 1};
+  const semantics::Window window = {true, true, 2, 1, 0};
   std::vector<Index> seen;
   for (Index key = -3; key < 12; ++key) {
     if (semantics::in_window(window, 4, key, 10)) seen.push_back(key);
   }
   EXPECT_EQ(seen, (std::vector<Index>{2, 3, 4, 5}));
-  EXPECT_FALSE(semantics::in_window({false, false, 0, 0}, 4, 10, 10)) << "past the last key";
-  EXPECT_FALSE(semantics::in_window({false, false, 0, 0}, 4, -1, 10)) << "before the first key";
+  EXPECT_FALSE(semantics::in_window({false, false, 0, 0, 0}, 4, 10, 10)) << "past the last key";
+  EXPECT_FALSE(semantics::in_window({false, false, 0, 0, 0}, 4, -1, 10)) << "before the first key";
+}
+
+TEST(Visibility, AQueryAlsoSeesTheFirstKeysUpToItsRightBound) {
+  const semantics::Window window = {true, true, 1, 0, 3};
+  const auto seen_from = [&](Index position) {
+    std::vector<Index> seen;
+    for (Index key = -3; key < 12; ++key) {
+      if (semantics::in_window(window, position, key, 10)) seen.push_back(key);
+    }
+    return seen;
+  };
+  EXPECT_EQ(seen_from(6), (std::vector<Index>{0, 1, 2, 5, 6}));
+  EXPECT_EQ(seen_from(3), (std::vector<Index>{0, 1, 2, 3})) << "the window touches them";
+  EXPECT_EQ(seen_from(1), (std::vector<Index>{0, 1})) << "no key after the position";
+  EXPECT_EQ(seen_from(20), (std::vector<Index>{0, 1, 2})) << "the window is past the keys";
 }
 
 TEST(Visibility, TheRangeOfARowHoldsExactlyTheKeysItSees) {
   for_each_setting([](const Setting& s) {
+    if (s.window.first_keys > 0) return;
     for (Index query = 0; query < s.q_len; ++query) {
       const Range range = semantics::key_range(s.window, query + s.offset, s.kv_len);
       if (!well_formed(range, s.kv_len)) ADD_FAILURE() << s << ": range leaves the keys";
@@ -73,31 +133,122 @@ TEST(Visibility, TheRangeOfARowHoldsExactlyTheKeysItSees) {
 }
 
 TEST(Visibility, TheRangesOfATileHoldExactlyTheKeysThatSomeOrAllOfItsRowsSee) {
+  for_each_rows([](const Rows& rows) {
+    const Setting& s = rows.setting;
+    if (s.window.first_keys > 0) return;
+    const Range some =
+        semantics::keys_of_some(s.window, rows.first + s.offset, rows.last + s.offset, s.kv_len);
+    const Range all =
+        semantics::keys_of_all(s.window, rows.first + s.offset, rows.last + s.offset, s.kv_len);
+    if (!well_formed(some, s.kv_len) || !well_formed(all, s.kv_len))
+      ADD_FAILURE() << rows << ": a range leaves the keys";
+    for (Index key = 0; key < s.kv_len; ++key) {
+      if (inside(some, key) != rows.some_see(key) || inside(all, key) != rows.all_see(key))
+        ADD_FAILURE() << rows << " key " << key;
+    }
+  });
+}
+
+bool well_formed(const KeyRanges& keys, const Setting& s) {
+  const Index first_keys = std::min(s.window.first_keys, s.kv_len);
+  return well_formed(keys.first, s.kv_len) && well_formed(keys.window, s.kv_len) &&
+         keys.first.begin == 0 && keys.first.end <= first_keys && keys.window.begin >= first_keys;
+}
+
+TEST(Visibility, TheTwoRangesOfARowHoldExactlyTheKeysItSees) {
   for_each_setting([](const Setting& s) {
-    for (Index first = 0; first < s.q_len; ++first) {
-      for (Index last = first; last < s.q_len; ++last) {
-        const Range some =
-            semantics::keys_of_some(s.window, first + s.offset, last + s.offset, s.kv_len);
-        const Range all =
-            semantics::keys_of_all(s.window, first + s.offset, last + s.offset, s.kv_len);
-        if (!well_formed(some, s.kv_len) || !well_formed(all, s.kv_len))
-          ADD_FAILURE() << s << ": a range leaves the keys";
-        for (Index key = 0; key < s.kv_len; ++key) {
-          bool by_some = false, by_all = true;
-          for (Index query = first; query <= last; ++query) {
-            by_some = by_some || s.visible(query, key);
-            by_all = by_all && s.visible(query, key);
+    for (Index query = 0; query < s.q_len; ++query) {
+      const KeyRanges keys = semantics::visible_keys(s.window, query + s.offset, s.kv_len);
+      if (!well_formed(keys, s)) ADD_FAILURE() << s << ": query " << query << " out of order";
+      for (Index key = 0; key < s.kv_len; ++key) {
+        if (semantics::holds(keys, key) != s.visible(query, key))
+          ADD_FAILURE() << s << ": query " << query << " key " << key;
+      }
+    }
+  });
+}
+
+TEST(Visibility, TheTwoRangesOfATileHoldExactlyTheKeysThatSomeOrAllOfItsRowsSee) {
+  for_each_rows([](const Rows& rows) {
+    const KeyRanges some = rows.of_some(), all = rows.of_all();
+    if (!well_formed(some, rows.setting) || !well_formed(all, rows.setting))
+      ADD_FAILURE() << rows << " out of order";
+    const Range span = semantics::span_of(some);
+    for (Index key = 0; key < rows.setting.kv_len; ++key) {
+      if (semantics::holds(some, key) != rows.some_see(key) ||
+          semantics::holds(all, key) != rows.all_see(key))
+        ADD_FAILURE() << rows << " key " << key;
+      if (rows.some_see(key) && !inside(span, key)) ADD_FAILURE() << rows << " key " << key;
+    }
+    if (!semantics::is_empty(span) && !(rows.some_see(span.begin) && rows.some_see(span.end - 1)))
+      ADD_FAILURE() << rows << ": the span is too wide";
+  });
+}
+
+TEST(Visibility, ATileIsSeenWholeWhereEveryKeyOfItIs) {
+  for_each_rows([](const Rows& rows) {
+    for (Index begin = 0; begin < rows.setting.kv_len; ++begin) {
+      bool whole = true;
+      for (Index end = begin + 1; end <= rows.setting.kv_len; ++end) {
+        whole = whole && rows.all_see(end - 1);
+        if (semantics::holds(rows.of_all(), Range{begin, end}) != whole)
+          ADD_FAILURE() << rows << " keys " << begin << " to before " << end;
+      }
+    }
+  });
+}
+
+TEST(Visibility, RunsVisitEveryKeyThatSomeRowSeesOnceAndNoOther) {
+  for_each_rows([](const Rows& rows) {
+    const Setting& s = rows.setting;
+    for (const Index size : tile_sizes) {
+      Index from = 0;  // every key before it was visited, or is not to be
+      const auto check_gap = [&](Index end) {
+        for (; from < end; ++from) {
+          if (rows.some_see(from)) ADD_FAILURE() << rows << " key " << from << " left out";
+        }
+      };
+      const auto next = [&] { return semantics::next_keys(rows.of_some(), from, size); };
+      for (Range run = next(); !semantics::is_empty(run); run = next()) {
+        check_gap(run.begin);
+        if (run.begin / size != (run.end - 1) / size) ADD_FAILURE() << rows << ": leaves a tile";
+        for (Index query = rows.first; query <= rows.last; ++query) {
+          const Range seen =
+              semantics::within(semantics::visible_keys(s.window, query + s.offset, s.kv_len), run);
+          for (Index key = run.begin; key < run.end; ++key) {
+            if (inside(seen, key) != s.visible(query, key))
+              ADD_FAILURE() << rows << ": query " << query << " key " << key << " of a run";
           }
-          if (inside(some, key) != by_some || inside(all, key) != by_all)
-            ADD_FAILURE() << s << ": queries " << first << " to " << last << " key " << key;
+        }
+        for (; from < run.end; ++from) {
+          if (!rows.some_see(from)) ADD_FAILURE() << rows << " key " << from << " visited";
         }
       }
+      check_gap(s.kv_len);
+    }
+  });
+}
+
+TEST(Visibility, TilesWithKeysThatSomeRowSeesAreNumberedInOrder) {
+  for_each_rows([](const Rows& rows) {
+    for (const Index size : tile_sizes) {
+      const semantics::KeyTiles tiles = semantics::key_tiles(rows.of_some(), size);
+      std::vector<Index> expected, visited;
+      for (Index key = 0; key < rows.setting.kv_len; ++key) {
+        const Index tile = key / size * size;
+        if (rows.some_see(key) && (expected.empty() || expected.back() != tile))
+          expected.push_back(tile);
+      }
+      for (Index number = 0; number < tiles.count; ++number)
+        visited.push_back(tiles.first_key(number));
+      if (visited != expected) ADD_FAILURE() << rows << " in tiles of " << size;
     }
   });
 }
 
 TEST(Visibility, FlopsCountEveryVisiblePairOnce) {
   for_each_setting([](const Setting& s) {
+    if (s.window.first_keys > 0) return;
     Index pairs = 0;
     for (Index query = 0; query < s.q_len; ++query)
       for (Index key = 0; key < s.kv_len; ++key) pairs += s.visible(query, key);
