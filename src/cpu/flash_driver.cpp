@@ -1,17 +1,18 @@
 // The flash driver: which rows meet which keys.
 //
-// A block is some queries of one head; a tile is some keys, counted from key 0. For one kv head an
-// item of work takes several blocks (of the query heads of the group, and of neighbouring queries):
+// A block is some queries of one head; a tile is some keys, counted from key 0; a run is the part
+// of a tile that lies among the first keys beside a window, or beyond them. For one kv head an item
+// of work takes several blocks (of the query heads of the group, and of neighbouring queries):
 //
-//   for each tile of keys that some block sees:
-//     pack the tile's K and V                       once for all blocks of the item
+//   for each run of keys that some block sees:
+//     pack its K and V                              once for all blocks of the item
 //     for each block that sees some of it:
 //       scores → (caps, biases, masks) → weights, and out = out · rescale + weights · V
 //
 // Wide heads would not fit the cache that way. Then an item is one block, and K, Q and V are packed
 // and multiplied `wide_part` dims at a time.
 //
-// A row's bits depend on the block and tiles alone, so neither on the number of threads, nor on
+// A row's bits depend on the block and runs alone, so neither on the number of threads, nor on
 // how blocks were dealt into items. A row group computes only the keys that its rows see: a causal
 // problem costs half, and keys that nobody may see are never touched.
 #include "src/cpu/flash_driver.hpp"
@@ -30,6 +31,7 @@ namespace {
 
 using semantics::divided_up;
 using semantics::Index;
+using semantics::KeyRanges;
 using semantics::Range;
 using semantics::rounded_up;
 
@@ -125,7 +127,7 @@ struct Blocking {
 // Queries of one head.
 struct Block {
   Index head, first_query, rows;
-  Range keys;  // that some of them see
+  KeyRanges keys;  // that some of them see
   void* queries;
   RowSums sums;
   LongSums earlier;
@@ -157,35 +159,55 @@ class Flash {
     Block blocks[most_blocks];
     const Index count = take_blocks(sequence, kv_head, item % items_.per_head, scratch, blocks);
     if (count == 0) return;
-    Range keys = {sequence.kv_len, 0};
-    for (Index i = 0; i < count; ++i) {
-      if (blocks[i].keys.begin == blocks[i].keys.end) continue;
-      keys.begin = std::min(keys.begin, blocks[i].keys.begin);
-      keys.end = std::max(keys.end, blocks[i].keys.end);
-    }
+    const KeyRanges keys = keys_of(blocks, count);
+    const Index span = long_span * shape_.tiles.keys;
     engine_.enter();
     for (Index i = 0; i < count; ++i) start(sequence, blocks[i], scratch);
-    for (Index tile = keys.begin / shape_.tiles.keys * shape_.tiles.keys; tile < keys.end;
-         tile += shape_.tiles.keys) {
-      const Range inside = within(keys, tile);
+    Range run = semantics::next_keys(keys, 0, shape_.tiles.keys);
+    while (!semantics::is_empty(run)) {
+      const Index tile = run.begin / shape_.tiles.keys * shape_.tiles.keys;
+      const Range inside = {run.begin - tile, run.end - tile};
       point_at_keys(sequence, kv_head, tile, inside, scratch);
       if (!shape_.wide) {
         pack_keys(inside, {0, call_.qk_dim}, scratch);
         pack_values(inside, {0, call_.v_dim}, scratch);
       }
-      for (Index i = 0; i < count; ++i) meet(sequence, blocks[i], tile, scratch);
-      if (shape_.has_long_rows && tile / shape_.tiles.keys % long_span == long_span - 1)
+      for (Index i = 0; i < count; ++i) meet(sequence, blocks[i], {tile, run}, scratch);
+      const Range next = semantics::next_keys(keys, run.end, shape_.tiles.keys);
+      if (shape_.has_long_rows && next.begin / span != run.begin / span)
         for (Index i = 0; i < count; ++i) blocks[i].earlier.set_aside(blocks[i].sums);
+      run = next;
     }
     engine_.leave();
     for (Index i = 0; i < count; ++i) finish(sequence, blocks[i]);
   }
 
  private:
-  // The part of a range that lies in a tile, counted from the tile's first key.
-  Range within(Range keys, Index tile) const {
-    const Index begin = std::clamp<Index>(keys.begin - tile, 0, shape_.tiles.keys);
-    return {begin, std::max(begin, std::clamp<Index>(keys.end - tile, 0, shape_.tiles.keys))};
+  // A run of keys, and the first key of the tile that it lies in.
+  struct Run {
+    Index tile;
+    Range keys;
+  };
+
+  // The keys of a run that are among others, counted from the tile's first key.
+  static Range within(const KeyRanges& keys, const Run& run) {
+    const Range seen = semantics::within(keys, run.keys);
+    return {seen.begin - run.tile, seen.end - run.tile};
+  }
+
+  // The keys that some block sees.
+  static KeyRanges keys_of(const Block* blocks, Index count) {
+    KeyRanges keys = {};
+    for (Index i = 0; i < count; ++i) {
+      keys.first = around(keys.first, blocks[i].keys.first);
+      keys.window = around(keys.window, blocks[i].keys.window);
+    }
+    return keys;
+  }
+  static Range around(Range one, Range other) {
+    if (semantics::is_empty(one)) return other;
+    if (semantics::is_empty(other)) return one;
+    return {std::min(one.begin, other.begin), std::max(one.end, other.end)};
   }
 
   // The last queries come first: under a causal mask they see most, and a thread that gets one of
@@ -203,8 +225,8 @@ class Flash {
       block.first_query = unit / shape_.group * shape_.tiles.rows;
       block.rows = std::min(shape_.tiles.rows, sequence.q_len - block.first_query);
       const Index position = block.first_query + sequence.offset;
-      block.keys = semantics::keys_of_some(call_.window, position, position + block.rows - 1,
-                                           sequence.kv_len);
+      block.keys = semantics::visible_to_some(call_.window, position, position + block.rows - 1,
+                                              sequence.kv_len);
       block.queries = scratch + shape_.queries + i * shape_.queries_bytes;
       block.sums = {.rows = block.rows,
                     .out_stride = shape_.out_stride,
@@ -272,14 +294,14 @@ class Flash {
                         shape_.tiles.keys, dims.end - dims.begin, scratch + shape_.values);
   }
 
-  // One block against one tile.
-  void meet(const semantics::Sequence& sequence, const Block& block, Index tile,
+  // One block against one run of keys.
+  void meet(const semantics::Sequence& sequence, const Block& block, const Run& run,
             std::byte* scratch) const {
-    const Range seen = within(block.keys, tile);
-    if (seen.begin == seen.end) return;
+    const Range seen = within(block.keys, run);
+    if (semantics::is_empty(seen)) return;
     auto* row_keys = reinterpret_cast<Range*>(scratch + shape_.ranges);
     Range* group_keys = row_keys + shape_.tiles.rows;
-    find_ranges(sequence, block, tile, row_keys, group_keys);
+    find_ranges(sequence, block, run, row_keys, group_keys);
 
     BlockTile t = {};
     t.rows = block.rows;
@@ -299,7 +321,7 @@ class Flash {
     t.out = block.sums.out;
     t.out_stride = shape_.out_stride;
 
-    const Meeting meeting = {*this, sequence, block, tile};
+    const Meeting meeting = {*this, sequence, block, run};
     t.context = &meeting;
     t.score_row = scoring_ ? score_row : nullptr;
     if (shape_.wide)
@@ -308,15 +330,15 @@ class Flash {
       engine_.attend(t);
   }
 
-  // What each row, and each group of rows, sees of a tile.
-  void find_ranges(const semantics::Sequence& sequence, const Block& block, Index tile,
+  // What each row, and each group of rows, sees of a run.
+  void find_ranges(const semantics::Sequence& sequence, const Block& block, const Run& run,
                    Range* row_keys, Range* group_keys) const {
     const Index position = block.first_query + sequence.offset;
     const Index groups = divided_up(block.rows, engine_.group_rows);
-    const Range some = within(block.keys, tile);
-    const Range all = within(
-        semantics::keys_of_all(call_.window, position, position + block.rows - 1, sequence.kv_len),
-        tile);
+    const Range some = within(block.keys, run);
+    const Range all = within(semantics::visible_to_all(call_.window, position,
+                                                       position + block.rows - 1, sequence.kv_len),
+                             run);
     if (some.begin == all.begin && some.end == all.end) {
       std::fill_n(row_keys, block.rows, all);
       std::fill_n(group_keys, groups, all);
@@ -325,22 +347,19 @@ class Flash {
     std::fill_n(group_keys, groups, Range{0, 0});
     for (Index row = 0; row < block.rows; ++row) {
       const Range keys =
-          within(semantics::key_range(call_.window, position + row, sequence.kv_len), tile);
+          within(semantics::visible_keys(call_.window, position + row, sequence.kv_len), run);
       row_keys[row] = keys;
       Range& group = group_keys[row / engine_.group_rows];
-      if (keys.begin == keys.end) continue;
-      group = group.begin == group.end
-                  ? keys
-                  : Range{std::min(group.begin, keys.begin), std::max(group.end, keys.end)};
+      group = around(group, keys);
     }
   }
 
-  // What score_row has to know of the block and tile.
+  // What score_row has to know of the block and run.
   struct Meeting {
     const Flash& flash;
     const semantics::Sequence& sequence;
     const Block& block;
-    Index tile;
+    const Run& run;
   };
 
   // Part by part of the dims. `seen`: keys that some row of the block sees.
@@ -356,30 +375,32 @@ class Flash {
         engine_.add_scores(t);
     }
     engine_.weigh(t);
+    const Range all = semantics::span_of(meeting.block.keys);
     for (Index dim = 0; dim < call_.v_dim; dim += shape_.v_part) {
       const Range dims = {dim, std::min(dim + shape_.v_part, call_.v_dim)};
       pack_values(seen, dims, scratch);
       t.v_dim = dims.end - dims.begin;
       t.out = meeting.block.sums.out + dim;
-      if (sets_out(meeting.block) && meeting.tile <= meeting.block.keys.begin)
+      if (sets_out(meeting.block) && meeting.run.keys.begin <= all.begin)
         engine_.set_out(t);
       else
         engine_.add_out(t);
-      if (sets_out(meeting.block) && meeting.tile + shape_.tiles.keys >= meeting.block.keys.end)
+      if (sets_out(meeting.block) && meeting.run.keys.end >= all.end)
         store_out(meeting.sequence, meeting.block, dims);
     }
   }
 
   static void score_row(const BlockTile& t, Index row, Range keys, float* dots) {
-    const auto& [flash, sequence, block, tile] = *static_cast<const Meeting*>(t.context);
+    const auto& [flash, sequence, block, run] = *static_cast<const Meeting*>(t.context);
     flash.rows_.score(row_scoring(flash.call_, flash.problem_.dtype, sequence, block.head,
-                                  block.first_query + row, tile + keys.begin),
+                                  block.first_query + row, run.tile + keys.begin),
                       dots, keys.end - keys.begin);
   }
 
-  // Whether the first tile that a block meets sets its out, and the last one stores it.
+  // Whether the first run that a block meets sets its out, and the last one stores it.
   bool sets_out(const Block& block) const {
-    return shape_.wide && !shape_.has_long_rows && block.keys.begin < block.keys.end;
+    return shape_.wide && !shape_.has_long_rows &&
+           !semantics::is_empty(semantics::span_of(block.keys));
   }
 
   void store_out(const semantics::Sequence& sequence, const Block& block, Range dims) const {

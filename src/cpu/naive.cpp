@@ -97,9 +97,16 @@ const float* as_floats(const Element* row, Index count, float* scratch) {
 struct Block {
   semantics::Sequence sequence;
   Index head, kv_head, first_query, rows;
-  Range keys;
+  semantics::KeyRanges keys;
   float* scores;  // (rows, kv_len)
 };
+
+template <class Function>
+void for_each_key(const semantics::KeyRanges& keys, Function&& function) {
+  for (const Range range : {keys.first, keys.window}) {
+    for (Index key = range.begin; key < range.end; ++key) function(key);
+  }
+}
 
 class Naive {
  public:
@@ -142,8 +149,8 @@ class Naive {
           block.rows = std::min(rows_per_block, block.sequence.q_len - block.first_query);
           if (block.rows <= 0) return;
           const Index first = block.first_query + block.sequence.offset;
-          block.keys = semantics::keys_of_some(call_.window, first, first + block.rows - 1,
-                                               block.sequence.kv_len);
+          block.keys = semantics::visible_to_some(call_.window, first, first + block.rows - 1,
+                                                  block.sequence.kv_len);
           const semantics::Place place =
               semantics::query_place(call_, block.sequence, block.first_query);
           const Index row = place.outer * call_.q_len + place.row;  // over all sequences
@@ -165,7 +172,7 @@ class Naive {
     const float slope =
         call_.alibi ? semantics::slope_of(call_, block.sequence.index, block.head) : 0;
     const semantics::Scoring<float> scoring = {call_.scale, call_.softcap, slope};
-    for (Index key = block.keys.begin; key < block.keys.end; ++key) {
+    for_each_key(block.keys, [&](Index key) {
       const Index at = semantics::row_offset(
           call_.k_stride, semantics::key_place(call_, block.sequence, key), block.kv_head);
       const float* k =
@@ -176,7 +183,7 @@ class Naive {
         block.scores[r * call_.kv_len + key] =
             score<Element>(block, scoring, block.first_query + r, key, dots[r]);
       }
-    }
+    });
   }
 
   template <class Element>
@@ -198,22 +205,21 @@ class Naive {
   void softmax(const Block& block) const {
     const float sink = sink_of(block.head);
     for (Index r = 0; r < block.rows; ++r) {
-      const std::span<float> row(block.scores + r * call_.kv_len + block.keys.begin,
-                                 static_cast<std::size_t>(block.keys.end - block.keys.begin));
+      float* row = block.scores + r * call_.kv_len;
       float row_max = std::max(minus_infinity, sink);
-      for (const float s : row) row_max = std::max(row_max, s);
+      for_each_key(block.keys, [&](Index key) { row_max = std::max(row_max, row[key]); });
       const float reference = row_max == minus_infinity ? 0 : row_max;
       const auto weight = [reference](float s) {
         return s == reference ? 1 : std::exp(s - reference);
       };
       double row_sum = weight(sink);
-      for (float& s : row) {
-        s = weight(s);
-        row_sum += s;
-      }
+      for_each_key(block.keys, [&](Index key) {
+        row[key] = weight(row[key]);
+        row_sum += row[key];
+      });
       const bool sees_nothing = row_sum == 0;
       const double inverse = reference == infinity ? std::nan("") : sees_nothing ? 0 : 1 / row_sum;
-      for (float& p : row) p *= static_cast<float>(inverse);
+      for_each_key(block.keys, [&](Index key) { row[key] *= static_cast<float>(inverse); });
       if (call_.lse) {
         const auto place = semantics::query_place(call_, block.sequence, block.first_query + r);
         call_.lse[semantics::lse_offset(call_, place, block.head)] =
@@ -233,9 +239,12 @@ class Naive {
     const float sink = sink_of(block.head);
     std::fill_n(sums, values, sink == minus_infinity ? 0.0f : 0 * sink);
     std::fill_n(rests, values, 0.0f);
-    for (Index chunk = block.keys.begin; chunk < block.keys.end; chunk += keys_per_partial_sum) {
+    const auto next = [&](Index from) {
+      return semantics::next_keys(block.keys, from, keys_per_partial_sum);
+    };
+    for (Range run = next(0); !semantics::is_empty(run); run = next(run.end)) {
       std::fill_n(partial, values, 0.0f);
-      for (Index key = chunk; key < std::min(chunk + keys_per_partial_sum, block.keys.end); ++key) {
+      for (Index key = run.begin; key < run.end; ++key) {
         const Index at = semantics::row_offset(
             call_.v_stride, semantics::key_place(call_, block.sequence, key), block.kv_head);
         const float* v =

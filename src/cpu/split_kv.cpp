@@ -26,6 +26,7 @@ namespace {
 
 using semantics::divided_up;
 using semantics::Index;
+using semantics::KeyRanges;
 using semantics::Range;
 using semantics::rounded_up;
 
@@ -213,9 +214,11 @@ class SplitKv {
 
     const Index first = item.first_row / shape_.group + item.sequence.offset;
     const Index last = (item.first_row + item.rows - 1) / shape_.group + item.sequence.offset;
-    const Range seen = semantics::keys_of_some(call_.window, first, last, item.sequence.kv_len);
-    const Range range = {std::max(item.keys.begin, seen.begin), std::min(item.keys.end, seen.end)};
-    if (range.begin >= range.end) return;
+    KeyRanges keys = semantics::visible_to_some(call_.window, first, last, item.sequence.kv_len);
+    keys.first = semantics::within(keys.first, item.keys);
+    keys.window = semantics::within(keys.window, item.keys);
+    Range tile = semantics::next_keys(keys, item.keys.begin, tile_keys);
+    if (semantics::is_empty(tile)) return;
     for (Index i = 0; i < sums.rows; ++i) {
       const Row row = row_of(item, i);
       stream_.widen(problem_.dtype,
@@ -229,16 +232,17 @@ class SplitKv {
     const bool is_long = shape_.has_long_chunks(item.sequence.kv_len);
     Pointers pointers[2];
     Index turn = 0;
-    Range tile = point(item, range, range.begin, item.first_head, pointers[turn]);
-    while (tile.begin < tile.end) {
+    point(item.sequence, tile, item.first_head, pointers[turn]);
+    while (!semantics::is_empty(tile)) {
       for (Index head = 0; head < item.heads; ++head, turn = 1 - turn) {
         const bool last_head = head + 1 == item.heads;
-        const Range next = point(item, range, last_head ? tile.end : tile.begin,
-                                 item.first_head + (last_head ? 0 : head + 1), pointers[1 - turn]);
+        const Range next = last_head ? semantics::next_keys(keys, tile.end, tile_keys) : tile;
+        point(item.sequence, next, item.first_head + (last_head ? 0 : head + 1),
+              pointers[1 - turn]);
         const bool fetches = next.end - next.begin >= tile.end - tile.begin;
         meet(item, head, tile, pointers[turn], fetches ? &pointers[1 - turn] : nullptr, floats);
         if (!last_head) continue;
-        if (is_long && tile.end % long_span == 0) earlier.set_aside(sums);
+        if (is_long && next.begin / long_span != tile.begin / long_span) earlier.set_aside(sums);
         tile = next;
       }
     }
@@ -266,27 +270,27 @@ class SplitKv {
                        floats + shape_.out + first_row * shape_.out_stride, shape_.out_stride);
   }
 
-  // Where the keys and values of the tile at `begin` lie, and which keys of `range` it has.
-  Range point(const Item& item, Range range, Index begin, Index kv_head, Pointers& pointers) const {
-    const Index end = std::min(range.end, begin / tile_keys * tile_keys + tile_keys);
-    for (Index key = begin; key < end; ++key) {
-      const auto place = semantics::key_place(call_, item.sequence, key);
-      pointers.keys[key - begin] = static_cast<const std::byte*>(call_.k) +
-                                   semantics::row_offset(call_.k_stride, place, kv_head) * element_;
-      pointers.values[key - begin] =
+  // Where the keys and values of a tile lie.
+  void point(const semantics::Sequence& sequence, Range tile, Index kv_head,
+             Pointers& pointers) const {
+    for (Index key = tile.begin; key < tile.end; ++key) {
+      const auto place = semantics::key_place(call_, sequence, key);
+      pointers.keys[key - tile.begin] =
+          static_cast<const std::byte*>(call_.k) +
+          semantics::row_offset(call_.k_stride, place, kv_head) * element_;
+      pointers.values[key - tile.begin] =
           static_cast<const std::byte*>(call_.v) +
           semantics::row_offset(call_.v_stride, place, kv_head) * element_;
     }
-    return {begin, std::max(begin, end)};
   }
 
   // One row's dot products with a tile become weights.
   float weigh(const semantics::Sequence& sequence, const Row& row, Range tile, float* scores,
               float& row_max, float& row_sum) const {
-    const Range all =
-        semantics::key_range(call_.window, row.query + sequence.offset, sequence.kv_len);
-    const Index begin = std::clamp(all.begin, tile.begin, tile.end) - tile.begin;
-    const Index end = std::max(begin, std::clamp(all.end, tile.begin, tile.end) - tile.begin);
+    const KeyRanges all =
+        semantics::visible_keys(call_.window, row.query + sequence.offset, sequence.kv_len);
+    const Range seen = semantics::within(all, tile);
+    const Index begin = seen.begin - tile.begin, end = seen.end - tile.begin;
     float scale = call_.scale * log2_e;
     if (has_scoring(call_) && begin < end) {
       rows_.score(

@@ -73,9 +73,8 @@ HWY_INLINE void weighted_sum(float start, const float* weights, const Element* c
 }
 
 // Scores of one row, which has seen its sink, become weights that sum to 1 (with the sink's).
-HWY_INLINE void normalize(float* scores, semantics::Range keys, Index count, float scale,
-                          RowState& row) {
-  softmax_row(scores, keys, {0, count}, scale, row.reference, row.sum);
+HWY_INLINE void normalize(float* scores, Index count, float scale, RowState& row) {
+  softmax_row(scores, {0, count}, {0, count}, scale, row.reference, row.sum);
   const float factor = inverse_sum(row);
   for (Index i = 0; i < count; ++i) scores[i] *= factor;
 }
@@ -96,22 +95,40 @@ void attend(const semantics::Call& call, DType dtype, const semantics::Sequence&
   const Index group = call.heads / call.kv_heads;
   for (Index query = 0; query < sequence.q_len; ++query) {
     const auto place = semantics::query_place(call, sequence, query);
-    const semantics::Range keys =
-        semantics::key_range(call.window, query + sequence.offset, sequence.kv_len);
+    const semantics::KeyRanges keys =
+        semantics::visible_keys(call.window, query + sequence.offset, sequence.kv_len);
+    // What the query sees, without a gap.
+    const Index first = keys.first.end, count = first + keys.window.end - keys.window.begin;
+    const Element *const *seen_k = k + keys.window.begin, *const *seen_v = v + keys.window.begin;
+    const Element *gathered_k[most_tiny_keys], *gathered_v[most_tiny_keys];
+    if (first > 0) {
+      for (Index i = 0; i < count; ++i) {
+        const Index key = i < first ? i : keys.window.begin + i - first;
+        gathered_k[i] = k[key];
+        gathered_v[i] = v[key];
+      }
+      seen_k = gathered_k;
+      seen_v = gathered_v;
+    }
     for (Index head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       const auto* q =
           static_cast<const Element*>(call.q) + semantics::row_offset(call.q_stride, place, head);
       HWY_ALIGN float scores[std::max(most_tiny_keys, most_tiny_lanes)];
-      for (Index key = keys.begin; key < keys.end; ++key) scores[key] = dot(q, k[key], call.qk_dim);
-      if (scoring && keys.begin < keys.end) {
-        row_operations().score(row_scoring(call, dtype, sequence, head, query, keys.begin),
-                               scores + keys.begin, keys.end - keys.begin);
+      for (Index i = 0; i < count; ++i) scores[i] = dot(q, seen_k[i], call.qk_dim);
+      const auto score = [&](semantics::Range range, float* dots) {
+        if (semantics::is_empty(range)) return;
+        row_operations().score(row_scoring(call, dtype, sequence, head, query, range.begin), dots,
+                               range.end - range.begin);
+      };
+      if (scoring) {
+        score(keys.first, scores);
+        score(keys.window, scores + first);
       }
       RowState row = state_of_sink(call, head);
-      normalize(scores, keys, sequence.kv_len, scoring ? log2_e : call.scale * log2_e, row);
+      normalize(scores, count, scoring ? log2_e : call.scale * log2_e, row);
       const float start = 0 * inverse_sum(row);  // a NaN sink is one without keys, too
       const auto store = [&](auto* out) {
-        weighted_sum(start, scores + keys.begin, v + keys.begin, keys.end - keys.begin, call.v_dim,
+        weighted_sum(start, scores, seen_v, count, call.v_dim,
                      out + semantics::row_offset(call.out_stride, place, head));
       };
       if (call.out_is_f32)

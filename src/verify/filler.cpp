@@ -183,9 +183,10 @@ void Filler::fill_keys(const semantics::Call& call) {
     const semantics::Sequence sequence = semantics::sequence(call, b);
     if (sequence.q_len == 0) continue;
     const Index first = sequence.offset, last = sequence.offset + sequence.q_len - 1;
-    const semantics::Range keys =
-        semantics::keys_of_some(call.window, first, last, sequence.kv_len);
-    for (Index key = keys.begin; key < keys.end; ++key) {
+    const semantics::KeyRanges keys =
+        semantics::visible_to_some(call.window, first, last, sequence.kv_len);
+    for (Index key = 0; key < sequence.kv_len; ++key) {
+      if (!semantics::holds(keys, key)) continue;
       const semantics::Place place = semantics::key_place(call, sequence, key);
       for (Index head = 0; head < call.kv_heads; ++head) {
         fill_row("k", semantics::row_offset(call.k_stride, place, head), call.qk_dim, spread_.key);
@@ -206,11 +207,14 @@ void Filler::put_strange(const semantics::Call& call) {
   };
   for (Index left = call.batch > 0 ? random_.between(1, 3) : 0; left > 0; --left) {
     const semantics::Sequence sequence = semantics::sequence(call, random_.below(call.batch));
-    const semantics::Range keys = semantics::keys_of_some(
+    const semantics::KeyRanges keys = semantics::visible_to_some(
         call.window, sequence.offset, sequence.offset + sequence.q_len - 1, sequence.kv_len);
-    if (sequence.q_len == 0 || keys.begin >= keys.end) continue;
+    if (sequence.q_len == 0) continue;
+    const bool early = !semantics::is_empty(keys.first) && random_.chance(0.5);
+    const semantics::Range some = early ? keys.first : keys.window;
+    if (semantics::is_empty(some)) continue;
     const Index query = random_.below(sequence.q_len), head = random_.below(call.heads);
-    const Index key = random_.between(keys.begin, keys.end - 1);
+    const Index key = random_.between(some.begin, some.end - 1);
     const Index kv_head = semantics::kv_head_of(call, head);
     const semantics::Place q_place = semantics::query_place(call, sequence, query);
     const semantics::Place k_place = semantics::key_place(call, sequence, key);
@@ -257,9 +261,9 @@ void Filler::fill_pairs(const semantics::Call& call) {
     for (Index head = 0; head < (per_head ? call.heads : 1); ++head) {
       for (Index i = 0; i < sequence.q_len; ++i) {
         const bool blocked_row = fill_ == Fill::hostile && random_.chance(0.05);
-        const semantics::Range keys =
-            semantics::key_range(call.window, i + sequence.offset, sequence.kv_len);
-        for (Index key = keys.begin; key < keys.end; ++key) {
+        for (Index key = 0; key < sequence.kv_len; ++key) {
+          if (!semantics::in_window(call.window, i + sequence.offset, key, sequence.kv_len))
+            continue;
           if (call.bias) {
             const bool blocked = spread_.blocked_bias && (blocked_row || random_.chance(0.1));
             const float bias = blocked ? minus_infinity : draw(spread_.bias);

@@ -102,9 +102,10 @@ class Unbounded {
     sequence_ = sequence.index;
     kv_head_ = kv_head;
     dims_.assign(static_cast<std::size_t>(problem_.v_dim), false);
-    const semantics::Range keys = semantics::keys_of_some(
+    const semantics::KeyRanges keys = semantics::visible_to_some(
         call_.window, sequence.offset, sequence.offset + sequence.q_len - 1, sequence.kv_len);
-    for (Index key = keys.begin; key < keys.end; ++key) {
+    for (Index key = 0; key < sequence.kv_len; ++key) {
+      if (!semantics::holds(keys, key)) continue;
       const Index at = semantics::row_offset(call_.v_stride,
                                              semantics::key_place(call_, sequence, key), kv_head);
       for (std::size_t d = 0; d < dims_.size(); ++d) {
