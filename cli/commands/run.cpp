@@ -38,15 +38,21 @@ template <class... Parts>
   throw Error(ErrorCode::invalid_argument, fmt::format(sentence, std::forward<Parts>(parts)...));
 }
 
-std::optional<std::int64_t> parse_bound(std::string_view text, std::string_view whole) {
-  if (text.empty()) return std::nullopt;
+std::int64_t parse_count(std::string_view text, std::string_view whole) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    fault("--window is '{}'; write L:R with whole numbers of 0 or more, either may be left out",
-          whole);
+    fault(
+        "--window is '{}'; write L:R or L:R+N with whole numbers of 0 or more, L or R may be left "
+        "out",
+        whole);
   }
   return value;
+}
+
+std::optional<std::int64_t> parse_bound(std::string_view text, std::string_view whole) {
+  if (text.empty()) return std::nullopt;
+  return parse_count(text, whole);
 }
 
 Window parse_window(std::string_view text) {
@@ -55,7 +61,15 @@ Window parse_window(std::string_view text) {
   if (colon == std::string_view::npos) {
     fault("--window is '{0}'; write L:R, e.g. {0}: for that many keys to the left", text);
   }
-  return {parse_bound(text.substr(0, colon), text), parse_bound(text.substr(colon + 1), text)};
+  Window window;
+  window.left = parse_bound(text.substr(0, colon), text);
+  std::string_view right = text.substr(colon + 1);
+  if (const std::size_t plus = right.find('+'); plus != std::string_view::npos) {
+    window.first_keys = parse_count(right.substr(plus + 1), text);
+    right = right.substr(0, plus);
+  }
+  window.right = parse_bound(right, text);
+  return window;
 }
 
 Options attention_options(const RunOptions& options) {
@@ -245,8 +259,8 @@ void add_numbers(CLI::App& command, RunOptions& options) {
   command
       .add_option("--window", options.window,
                   "Keys from L before to R after the query's position; either may be left out: "
-                  "128:0, 128:, :64")
-      ->type_name("L:R");
+                  "128:0, 128:, :64. With +N also the first N keys: 128:+4")
+      ->type_name("L:R[+N]");
   command
       .add_option("--offset", options.offset,
                   "Position of query 0 among the keys. Default: aligned at the end")

@@ -110,6 +110,7 @@ typedef struct rapt_options {
   int64_t offset;                    /* position of query 0 among the keys; absent: at the end */
   int64_t max_q_len, max_kv_len;     /* of one packed or paged sequence; absent: what can be */
   int64_t total_kv;                  /* expected sum of kv_lengths, for estimates only */
+  int64_t window_first_keys;         /* of a sequence, that window_left does not hide; 0: none */
 } rapt_options;
 
 /* Threads lent by the caller. parallel_for calls body(body_context, index) once for each index from

@@ -105,9 +105,12 @@ struct TensorInfo {
 };
 RAPT_API std::span<const TensorInfo> tensors();
 
-// Keys from position − left to position + right, both included. An absent side is unbounded.
+// Keys from position − left to position + right, both included. An absent side is unbounded. The
+// left bound does not hide the first `first_keys` keys of a sequence, which StreamingLLM calls
+// attention sinks.
 struct Window {
   std::optional<std::int64_t> left, right;
+  std::int64_t first_keys = 0;  // 0 without a left bound
   friend bool operator==(const Window&, const Window&) = default;
 };
 

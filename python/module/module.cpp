@@ -31,14 +31,14 @@ void define_call(nb::module_& module, const char* name, Action action) {
   module.def(
       name,
       [action](nb::object q, nb::object k, nb::object v, bool causal, nb::object window,
-               Number offset, float softcap, std::optional<float> scale, Number max_q_len,
-               Number max_kv_len, std::string layout, bool return_lse, bool batch_invariant,
-               bool tf32, std::optional<std::string> kernel, nb::object out,
+               std::int64_t first_keys, Number offset, float softcap, std::optional<float> scale,
+               Number max_q_len, Number max_kv_len, std::string layout, bool return_lse,
+               bool batch_invariant, bool tf32, std::optional<std::string> kernel, nb::object out,
                std::optional<std::string> out_dtype, nb::kwargs others) {
         const Inputs inputs{q, k, v, others, out, out_dtype_from(out_dtype), layout, return_lse};
         Settings settings;
         settings.options = {.causal = causal,
-                            .window = window_from(window),
+                            .window = window_from(window, first_keys),
                             .offset = offset,
                             .scale = scale,
                             .softcap = softcap,
@@ -50,7 +50,7 @@ void define_call(nb::module_& module, const char* name, Action action) {
         return action(inputs, settings);
       },
       "q"_a, "k"_a, "v"_a, nb::kw_only(), "causal"_a = false, "window"_a = nb::none(),
-      "offset"_a = nb::none(), "softcap"_a = 0.0f, "scale"_a = nb::none(),
+      "first_keys"_a = 0, "offset"_a = nb::none(), "softcap"_a = 0.0f, "scale"_a = nb::none(),
       "max_q_len"_a = nb::none(), "max_kv_len"_a = nb::none(), "layout"_a = "bshd",
       "return_lse"_a = false, "batch_invariant"_a = false, "tf32"_a = false,
       "kernel"_a = nb::none(), "out"_a = nb::none(), "out_dtype"_a = nb::none(), "others"_a);

@@ -77,12 +77,17 @@ std::optional<DType> out_dtype_from(const std::optional<std::string>& name) {
   return DType::f32;
 }
 
-rapt::Window window_from(nb::handle window) {
-  if (window.is_none()) return {};
-  if (nb::isinstance<nb::int_>(window)) return {.left = bound_from(window), .right = {}};
-  if (nb::isinstance<nb::sequence>(window) && nb::len(window) == 2)
-    return {.left = bound_from(window[0]), .right = bound_from(window[1])};
-  fault("the window is neither a number of keys nor a pair (left, right)");
+rapt::Window window_from(nb::handle window, std::int64_t first_keys) {
+  rapt::Window result = {.left = {}, .right = {}, .first_keys = first_keys};
+  if (nb::isinstance<nb::int_>(window)) {
+    result.left = bound_from(window);
+  } else if (nb::isinstance<nb::sequence>(window) && nb::len(window) == 2) {
+    result.left = bound_from(window[0]);
+    result.right = bound_from(window[1]);
+  } else if (!window.is_none()) {
+    fault("the window is neither a number of keys nor a pair (left, right)");
+  }
+  return result;
 }
 
 Request::Request(const Inputs& inputs, Outputs outputs)

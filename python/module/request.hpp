@@ -29,8 +29,8 @@ struct Settings {
 // None, or "f32".
 std::optional<rapt::DType> out_dtype_from(const std::optional<std::string>& name);
 
-// None, a left bound, or a pair of bounds of which either may be None.
-rapt::Window window_from(nb::handle window);
+// None, a left bound, or a pair of bounds of which either may be None; and first keys beside it.
+rapt::Window window_from(nb::handle window, std::int64_t first_keys);
 
 class Request {
  public:

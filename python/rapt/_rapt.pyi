@@ -18,6 +18,7 @@ def attention(
     *,
     causal: bool = False,
     window: Window = None,
+    first_keys: int = 0,
     offset: int | None = None,
     bias: Array | None = None,
     mask: Array | None = None,
@@ -46,6 +47,7 @@ def attention(
                  axis: one sequence, or packed ones. Fewer kv heads than heads are shared evenly.
     causal       no key after the query's position
     window       keys before the position: a number, or (left, right) where None is unbounded
+    first_keys   of a sequence, that a window's left bound does not hide (StreamingLLM's sinks)
     offset       position of query 0 among the keys; by default the last query meets the last key
     bias, mask   broadcast to (batch, head, seq q, seq kv); float32 or q's type, bool (True: attend)
     alibi        float32 slopes: head, or (batch, head)
@@ -73,6 +75,7 @@ def plan(
     *,
     causal: bool = False,
     window: Window = None,
+    first_keys: int = 0,
     offset: int | None = None,
     bias: Array | None = None,
     mask: Array | None = None,
@@ -103,6 +106,7 @@ def problem(
     *,
     causal: bool = False,
     window: Window = None,
+    first_keys: int = 0,
     offset: int | None = None,
     bias: Array | None = None,
     mask: Array | None = None,

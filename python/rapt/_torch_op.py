@@ -14,7 +14,7 @@ from . import _rapt
 _ARGUMENTS = """(Tensor q, Tensor k, Tensor v, *, Tensor? bias=None, Tensor? mask=None,
     Tensor? alibi=None, Tensor? sinks=None, Tensor? q_starts=None, Tensor? kv_starts=None,
     Tensor? lengths=None, Tensor? page_table=None, bool causal=False, SymInt? left=None,
-    SymInt? right=None, SymInt? offset=None, float? scale=None, float softcap=0.0,
+    SymInt? right=None, SymInt first_keys=0, SymInt? offset=None, float? scale=None, float softcap=0.0,
     SymInt? max_q_len=None, SymInt? max_kv_len=None, str layout="bshd")"""
 
 

@@ -7,7 +7,7 @@ namespace {
 
 semantics::Window plain_window(const Window& window) {
   return {window.left.has_value(), window.right.has_value(), window.left.value_or(0),
-          window.right.value_or(0), 0};
+          window.right.value_or(0), window.first_keys};
 }
 
 void copy_score_strides(const ScoreTensor& tensor, semantics::Index (&stride)[4]) {

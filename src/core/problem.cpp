@@ -143,9 +143,13 @@ double visible_pairs(const Problem& p) {
   const double ends =
       p.window.right ? sum_of_clamped(s.offset + double(*p.window.right) + 1, s.q_len, s.kv_len)
                      : s.q_len * s.kv_len;
-  const double begins =
-      p.window.left ? sum_of_clamped(s.offset - double(*p.window.left), s.q_len, s.kv_len) : 0;
-  return static_cast<double>(p.batch) * std::max(0.0, ends - begins);
+  if (!p.window.left) return static_cast<double>(p.batch) * ends;
+  // Of the keys before the left bound a query sees the first ones.
+  const double bound = s.offset - double(*p.window.left);
+  const double begins = sum_of_clamped(bound, s.q_len, s.kv_len);
+  const double first =
+      sum_of_clamped(bound, s.q_len, std::min(double(p.window.first_keys), s.kv_len));
+  return static_cast<double>(p.batch) * std::max(0.0, ends - begins + first);
 }
 
 // Keys that some query sees, over all sequences.
@@ -157,7 +161,8 @@ double visible_keys(const Problem& p) {
       p.window.right ? std::clamp(last + double(*p.window.right) + 1, 0.0, s.kv_len) : s.kv_len;
   const double begin =
       p.window.left ? std::clamp(s.offset - double(*p.window.left), 0.0, s.kv_len) : 0;
-  return static_cast<double>(p.batch) * std::max(0.0, end - begin);
+  const double first = std::min(double(p.window.first_keys), begin);
+  return static_cast<double>(p.batch) * std::max(0.0, end - begin + first);
 }
 
 double bytes_of_pairs(const Problem& p) {

@@ -127,11 +127,15 @@ class Draft {
     return result;
   }
 
+  // "128", "128:64" or ":64"; "+4" after a left bound
   void read_window() {
-    const std::size_t colon = token_.rest.find(':');
-    const std::string_view left = token_.rest.substr(0, colon);
+    const std::size_t plus = token_.rest.find('+');
+    const std::string_view bounds = token_.rest.substr(0, plus);
+    const std::size_t colon = bounds.find(':');
+    const std::string_view left = bounds.substr(0, colon);
     if (!left.empty()) window_.left = integer(left);
-    if (colon != std::string_view::npos) window_.right = integer(token_.rest.substr(colon + 1));
+    if (colon != std::string_view::npos) window_.right = integer(bounds.substr(colon + 1));
+    if (plus != std::string_view::npos) window_.first_keys = integer(token_.rest.substr(plus + 1));
     if (!window_.left && !window_.right)
       fault("a bound is wanted, as in window128, window128:64 or window:64");
   }

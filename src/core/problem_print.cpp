@@ -20,6 +20,7 @@ std::string window_tokens(const Window& window) {
     result += " window";
     if (window.left) result += number(*window.left);
     if (window.right && !causal) result += text(":", *window.right);
+    if (window.first_keys != 0) result += text("+", window.first_keys);
   }
   return result;
 }

@@ -66,6 +66,12 @@ void check_bounds(const Problem& p) {
     if (bound && *bound > largest)
       fault("the window's ", side, " bound is ", *bound, "; rapt's limit is 2^48");
   }
+  check_size("the number of first keys beside the window", p.window.first_keys, 0);
+  if (p.window.first_keys > 0 && !p.window.left) {
+    fault(p.window.first_keys,
+          " first keys stand beside a window without a left bound, which hides none",
+          " of them; give one, as in window1024+", p.window.first_keys, ", or leave them out");
+  }
   if (p.offset && (*p.offset > largest || *p.offset < -largest)) {
     fault("the offset is ", *p.offset, "; rapt's limit is 2^48 either way");
   }

@@ -117,6 +117,7 @@ Options options_from(const rapt_options* given) {
   result.window.left = optional_from(options.has_window_left, options.window_left, "window_left");
   result.window.right =
       optional_from(options.has_window_right, options.window_right, "window_right");
+  result.window.first_keys = options.window_first_keys;
   result.offset = optional_from(options.has_offset, options.offset, "offset");
   result.scale = optional_from(options.has_scale, options.scale, "scale");
   result.softcap = options.softcap;

@@ -228,6 +228,7 @@ constexpr Feature features[] = {
     {"no sequences", [](const Problem& p) { return p.batch == 0; }},
     {"causal", [](const Problem& p) { return p.causal(); }},
     {"window left", [](const Problem& p) { return p.window.left.has_value(); }},
+    {"first keys", [](const Problem& p) { return p.window.first_keys > 0; }},
     {"window right", [](const Problem& p) { return p.window.right.value_or(0) > 0; }},
     {"offset", [](const Problem& p) { return p.offset.has_value(); }},
     {"bias", [](const Problem& p) { return p.bias.present(); }},
@@ -279,6 +280,9 @@ Problem random_problem(std::uint64_t seed, Backend backend) {
     p.alignment = std::min(p.alignment, alignment_of_strides(p));
   }
   p.alibi_per_sequence = p.alibi && random.chance(0.4);
+  if (p.window.left && random.chance(0.5))
+    p.window.first_keys =
+        random.chance(0.5) ? random.between(1, 8) : random.between(1, p.kv_len + 2);
   p.validate();
   return p;
 }

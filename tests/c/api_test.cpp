@@ -56,6 +56,19 @@ TEST(CApiStructs, an_older_and_smaller_struct_works_and_is_read_no_further) {
       rapt_problem_of(&attention.arguments, &attention.options, problem, sizeof problem, nullptr)));
   EXPECT_STREQ(problem, "b2 h4/2 q3 kv4 d8 f32 causal");
 
+  Attention without_first_keys;
+  without_first_keys.options.struct_size = offsetof(rapt_options, window_first_keys);
+  without_first_keys.options.has_window_left = 1;
+  without_first_keys.options.window_left = 2;
+  without_first_keys.options.window_first_keys = 1;  // lies outside, too
+  ASSERT_TRUE(succeeds(rapt_problem_of(&without_first_keys.arguments, &without_first_keys.options,
+                                       problem, sizeof problem, nullptr)));
+  EXPECT_STREQ(problem, "b2 h4/2 q3 kv4 d8 f32 window2");
+  without_first_keys.options.struct_size = sizeof(rapt_options);
+  ASSERT_TRUE(succeeds(rapt_problem_of(&without_first_keys.arguments, &without_first_keys.options,
+                                       problem, sizeof problem, nullptr)));
+  EXPECT_STREQ(problem, "b2 h4/2 q3 kv4 d8 f32 window2+1");
+
   // On the heap and of its own size, so that the sanitizer sees a read past its end.
   const std::size_t size = offsetof(rapt_arguments, lse);
   std::vector<std::size_t> older(size / sizeof(std::size_t));

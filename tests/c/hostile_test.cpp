@@ -290,6 +290,9 @@ TEST(CApiHostile, bounds_out_of_range_are_refused) {
   attention.options.has_window_left = 1;
   attention.options.window_left = -1;
   EXPECT_TRUE(fails(attention.run(), invalid, "the window's left bound is -1"));
+  Attention first;
+  first.options.window_first_keys = 4;
+  EXPECT_TRUE(fails(first.run(), invalid, "4 first keys stand beside a window without a left"));
   Attention shifted;
   shifted.options.has_offset = 1;
   shifted.options.offset = least;

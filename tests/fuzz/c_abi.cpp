@@ -147,6 +147,7 @@ class Input {
     };
     maybe(options_.has_window_left, options_.window_left);
     maybe(options_.has_window_right, options_.window_right);
+    options_.window_first_keys = rarely() ? any_integer() : 0;
     maybe(options_.has_offset, options_.offset);
     maybe(options_.has_max_q_len, options_.max_q_len);
     maybe(options_.has_max_kv_len, options_.max_kv_len);

@@ -50,6 +50,7 @@ json fields_of(const Problem& p) {
           {"page_size", p.page_size},
           {"left", or_null(p.window.left)},
           {"right", or_null(p.window.right)},
+          {"first_keys", p.window.first_keys},
           {"offset", or_null(p.offset)},
           {"scale", p.scale},
           {"softcap", p.softcap},

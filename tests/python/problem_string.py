@@ -36,6 +36,7 @@ class Problem:
     page_size: int = 0
     left: int = None
     right: int = None
+    first_keys: int = 0
     offset: int = None
     scale: float = None
     softcap: float = 0.0
@@ -107,11 +108,13 @@ def _two(name, other):
     return read
 
 
-def _window(problem, left, right):
+def _window(problem, left, right, first_keys):
     if left:
         problem.left = int(left)
     if right:
         problem.right = int(right)
+    if first_keys:
+        problem.first_keys = int(first_keys)
 
 
 def _varlen(problem, queries, keys):
@@ -140,7 +143,7 @@ TOKENS = {
     "(f32|f16|bf16)": _set(dtype=str),
     "out:(f32|f16|bf16)": _set(out_dtype=str),
     "causal": _set(right=0),
-    rf"window(?=.){N}?(?::{N})?": _window,
+    rf"window(?=.){N}?(?::{N})?(?:\+{N})?": _window,
     f"offset{N}": _set(offset=int),
     "bias:([bhqk]+|1)(?::(f32))?": _score_tensor("bias", None),
     "mask:([bhqk]+|1)": _score_tensor("mask", "u8"),

@@ -2,7 +2,8 @@
 
 For query i and key j of a sequence, at position p = i + offset:
 
-    visible(i, j)   p − left ≤ j ≤ p + right, j < kv_len, and the mask if there is one
+    visible(i, j)   p − left ≤ j or j < first_keys, j ≤ p + right, j < kv_len, and the mask if there
+                    is one
     s = scale · q·k,  then cap · tanh(s / cap),  then + bias,  then − slope[h] · |p − j|
     out = Σ e^s v / (Σ e^s + e^sink[h]),  lse = log(Σ e^s + e^sink[h])  over visible j
 """
@@ -70,7 +71,7 @@ def _window(problem, p, j):
     """Which keys the window leaves each query: (q_len, kv_len)."""
     visible = np.ones(np.broadcast_shapes(p.shape, j.shape), bool)
     if problem.left is not None:
-        visible &= j >= p - problem.left
+        visible &= (j >= p - problem.left) | (j < problem.first_keys)
     if problem.right is not None:
         visible &= j <= p + problem.right
     return visible

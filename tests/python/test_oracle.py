@@ -18,6 +18,9 @@ HAND_PICKED = [
     "b2 h4/2 q5 kv9 d8/3 f16 lse",
     "b2 h3/1 q7 kv7 d16 bf16 window3:0 lse",
     "b2 h2 q9 kv20 d8 f32 window4:2 lse",
+    "b2 h4/2 q9 kv30 d8 f32 causal window4+3 alibi lse",
+    "b2 h2 q9 kv20 d8 f16 window2:5+7 offset-3 sink lse",
+    "b2 h2 q3 kv9 d8 f32 causal window1+40 offset30 lse",
     "b2 h2 q20 kv9 d8 f32 window:1 offset-4 sink lse",
     "b1 h2 q20 kv9 d8 f32 causal lse",
     "b1 h2 q6 kv9 d8 f32 causal offset-100 lse",
@@ -112,7 +115,7 @@ def test_random_problems_show_every_token(found):
 
 # Problems that the checks themselves are checked with.
 SAMPLES = {
-    "dense": "b2 h4/2 q5 kv12 d8 f32 causal window6 offset3 bias:hqk alibi softcap50 sink "
+    "dense": "b2 h4/2 q5 kv12 d8 f32 causal window3+2 offset3 bias:hqk alibi softcap50 sink "
     "scale0.25 lse",
     "masked": "b2 h4/2 q5 kv12 d8 f16 mask:bqk lse",
     "packed": "b3 h4/2 q6 kv12 d8 bf16 varlen lengths lse",
@@ -139,7 +142,9 @@ def disagreements(case, problem):
     "sample, field, value",
     [
         ("dense", "left", None),
-        ("dense", "left", 5),
+        ("dense", "left", 2),
+        ("dense", "first_keys", 0),
+        ("dense", "first_keys", 3),
         ("dense", "right", None),
         ("dense", "right", 1),
         ("dense", "offset", None),

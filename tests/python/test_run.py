@@ -21,8 +21,8 @@ def random():
     return np.random.default_rng(20240229)
 
 
-def plain_attention(q, k, v, *, left=None, right=None, offset=None, scale=None, softcap=0.0,
-                    bias=None, mask=None, alibi=None, sinks=None):
+def plain_attention(q, k, v, *, left=None, right=None, first_keys=0, offset=None, scale=None,
+                    softcap=0.0, bias=None, mask=None, alibi=None, sinks=None):
     """Out (b, s, h, d) and lse (b, h, s) in float64; q, k, v are (b, s, h, d)."""
     q, k, v = (np.asarray(a, np.float64).transpose(0, 2, 1, 3) for a in (q, k, v))
     group = q.shape[1] // k.shape[1]
@@ -39,7 +39,7 @@ def plain_attention(q, k, v, *, left=None, right=None, offset=None, scale=None, 
         scores = scores - alibi[None, :, None, None] * np.abs(position - key)
     visible = np.ones(scores.shape, bool)
     if left is not None:
-        visible &= key >= position - left
+        visible &= (key >= position - left) | (key < first_keys)
     if right is not None:
         visible &= key <= position + right
     if mask is not None:
@@ -93,6 +93,10 @@ CASES = {
     "left window": (["--window", "3:"], {"left": 3}),
     "right window": (["--window", ":2"], {"right": 2}),
     "causal window": (["--causal", "--window", "2:"], {"left": 2, "right": 0}),
+    "window and first keys": (["--window", "1:2+2"], {"left": 1, "right": 2, "first_keys": 2}),
+    "causal window and first keys": (
+        ["--causal", "--window", "2:+3"], {"left": 2, "right": 0, "first_keys": 3}
+    ),
     "offset": (["--causal", "--offset", "0"], {"right": 0, "offset": 0}),
     "offset before the keys": (["--causal", "--offset", "-2"], {"right": 0, "offset": -2}),
     "scale": (["--scale", "0.25"], {"scale": 0.25}),
@@ -319,6 +323,9 @@ WRONG = {
     "window without colon": (dict, ["--window", "5"], "--window is '5'; write L:R"),
     "window negative": (dict, ["--window", "-1:3"], "--window is '-1:3'"),
     "window of words": (dict, ["--window", "a:b"], "--window is 'a:b'"),
+    "first keys without a number": (dict, ["--window", "3:+"], "--window is '3:+'; write L:R or"),
+    "first keys negative": (dict, ["--window", "3:2+-1"], "--window is '3:2+-1'"),
+    "first keys beside no bound": (dict, ["--window", ":2+4"], "4 first keys stand beside a window"),
     "window too wide": (dict, ["--window", "9999999999999999999999:"], "--window is '9999"),
     "offset beyond": (dict, ["--offset", "9223372036854775807"], "the offset is"),
     "layout unknown": (dict, ["--layout", "sbhd"], "sbhd"),

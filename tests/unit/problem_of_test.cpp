@@ -104,15 +104,16 @@ TEST(ProblemOf, AlignmentIsThatOfTheWorstPointerOrStride) {
 
 TEST(ProblemOf, OptionsBecomeFields) {
   const Example example("b1 h2 q3 kv5 d4 f32");
-  const Problem p = Problem::of(example.arguments, {.causal = true,
-                                                    .window = {.left = 2, .right = {}},
-                                                    .offset = -1,
-                                                    .scale = 0.125f,
-                                                    .softcap = 20,
-                                                    .batch_invariant = true,
-                                                    .tf32 = true});
+  const Problem p =
+      Problem::of(example.arguments, {.causal = true,
+                                      .window = {.left = 2, .right = {}, .first_keys = 1},
+                                      .offset = -1,
+                                      .scale = 0.125f,
+                                      .softcap = 20,
+                                      .batch_invariant = true,
+                                      .tf32 = true});
   EXPECT_EQ(p.to_string(),
-            "b1 h2 q3 kv5 d4 f32 causal window2 offset-1 softcap20 scale0.125 batch-invariant "
+            "b1 h2 q3 kv5 d4 f32 causal window2+1 offset-1 softcap20 scale0.125 batch-invariant "
             "tf32");
   EXPECT_TRUE(p.causal());
 }
@@ -139,6 +140,7 @@ TEST(ProblemWork, FlopsOfWellKnownShapes) {
   EXPECT_EQ(flops("b1 h1 q2 kv4 d8 f32 causal offset0"), 2.0 * 16 * (1 + 2));
   EXPECT_EQ(flops("b1 h1 s4 d8 f32 causal window1"), 2.0 * 16 * (1 + 2 + 2 + 2));
   EXPECT_EQ(flops("b1 h1 s4 d8 f32 window1:1"), 2.0 * 16 * (2 + 3 + 3 + 2));
+  EXPECT_EQ(flops("b1 h1 s5 d8 f32 causal window1+2"), 2.0 * 16 * (1 + 2 + 3 + 4 + 4));
   EXPECT_EQ(flops("b2 h32/8 q1 kv8192 d128 bf16 causal page16"), 2.0 * 256 * (2 * 32) * 8192);
   EXPECT_EQ(flops("b2 h2 q3 kv8 d8 f32 lengths6"), 2.0 * 16 * 2 * (3 * 6)) << "expected lengths";
   EXPECT_EQ(flops("b2 h2 q9 kv9 d8 f32 varlen6/8"), 2.0 * 16 * 2 * 2 * (3 * 4)) << "mean lengths";
@@ -152,6 +154,8 @@ TEST(ProblemWork, BytesCountEveryTensorOnceAndOnlyKeysThatAreSeen) {
   EXPECT_EQ(bytes("b2 h32/8 q1 kv8192 d128 bf16 causal"),
             2.0 * (2 * 32 * 256 + 2 * 8192.0 * 8 * 256));
   EXPECT_EQ(bytes("b1 h1 q1 kv100 d8 f16 causal window9"), 2.0 * (16 + 10 * 16));
+  EXPECT_EQ(bytes("b1 h1 q1 kv100 d8 f16 causal window9+4"), 2.0 * (16 + 14 * 16));
+  EXPECT_EQ(bytes("b1 h1 q1 kv100 d8 f16 causal window9+99"), 2.0 * (16 + 100 * 16));
   EXPECT_EQ(bytes("b1 h1 q2 kv100 d8 f16 causal offset0"), 2.0 * (2 * 16 + 2 * 16));
   EXPECT_EQ(bytes("b2 h2 q3 kv4 d8 f16 bias:hqk mask:bk"),
             2.0 * (2 * 3 * 2 * 16 + 2 * 4 * 2 * 16) + 2.0 * (2 * 3 * 4) + 1.0 * (2 * 4));

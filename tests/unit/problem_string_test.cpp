@@ -17,24 +17,45 @@ TEST(ProblemString, TheExamplesOfTheDocumentationPrintAsTheyAreWritten) {
 }
 
 TEST(ProblemString, EveryTokenPrintsAsItIsWritten) {
-  for (const char* tokens : {"window128",       "window128:64",
-                             "window:64",       "causal",
-                             "causal window0",  "offset0",
-                             "offset-3",        "bias:hqk",
-                             "bias:bhqk",       "bias:1",
-                             "bias:k:f32",      "mask:bqk",
-                             "mask:1",          "alibi",
-                             "alibi:b",         "softcap30",
-                             "softcap0.5",      "sink",
-                             "varlen",          "varlen5",
-                             "varlen5/9",       "lengths",
-                             "lengths7",        "varlen5/9 lengths",
-                             "page16",          "lengths9 page3",
-                             "varlen5 page16",  "bhsd",
-                             "k@4096,512,128",  "q@4096,512,128 out@4096,512,128",
-                             "scale0.1",        "lse",
-                             "align4",          "align2",
-                             "batch-invariant", "tf32",
+  for (const char* tokens : {"window128",
+                             "window128:64",
+                             "window128+4",
+                             "window128:64+4",
+                             "causal window2+9",
+                             "window:64",
+                             "causal",
+                             "causal window0",
+                             "offset0",
+                             "offset-3",
+                             "bias:hqk",
+                             "bias:bhqk",
+                             "bias:1",
+                             "bias:k:f32",
+                             "mask:bqk",
+                             "mask:1",
+                             "alibi",
+                             "alibi:b",
+                             "softcap30",
+                             "softcap0.5",
+                             "sink",
+                             "varlen",
+                             "varlen5",
+                             "varlen5/9",
+                             "lengths",
+                             "lengths7",
+                             "varlen5/9 lengths",
+                             "page16",
+                             "lengths9 page3",
+                             "varlen5 page16",
+                             "bhsd",
+                             "k@4096,512,128",
+                             "q@4096,512,128 out@4096,512,128",
+                             "scale0.1",
+                             "lse",
+                             "align4",
+                             "align2",
+                             "batch-invariant",
+                             "tf32",
                              "lse@999,99,9 lse"}) {
     const std::string text = std::string("b2 h4/2 q3 kv11 d32 f16 ") + tokens;
     const Problem problem = Problem::parse(text);
@@ -50,6 +71,8 @@ TEST(ProblemString, EveryTokenPrintsAsItIsWritten) {
 
 TEST(ProblemString, OtherSpellingsPrintCanonically) {
   EXPECT_EQ(canonical("b1 h2 s8 d4 f32 window128:0"), "b1 h2 s8 d4 f32 causal window128");
+  EXPECT_EQ(canonical("b1 h2 s8 d4 f32 window3:0+2"), "b1 h2 s8 d4 f32 causal window3+2");
+  EXPECT_EQ(canonical("b1 h2 s8 d4 f32 window3:1+0"), "b1 h2 s8 d4 f32 window3:1");
   EXPECT_EQ(canonical("b1 h2 s8 d4 f32 window:0"), "b1 h2 s8 d4 f32 causal");
   EXPECT_EQ(canonical("b1 h2/2 q8 kv8 d4/4 f32"), "b1 h2 s8 d4 f32");
   EXPECT_EQ(canonical("b1 h2 q0 kv0 d4 f32"), "b1 h2 s0 d4 f32");
@@ -69,7 +92,7 @@ TEST(ProblemString, OtherSpellingsPrintCanonically) {
 
 TEST(ProblemString, FieldsGetTheValuesOfTheirTokens) {
   const Problem p = Problem::parse(
-      "b2 h6/3 q5 kv7 d8/4 bf16 window9:1 offset-2 bias:hk:f32 mask:bq alibi softcap30 sink "
+      "b2 h6/3 q5 kv7 d8/4 bf16 window9:1+3 offset-2 bias:hk:f32 mask:bq alibi softcap30 sink "
       "varlen6/11 lengths bhsd scale0.25 lse align2 batch-invariant tf32");
   EXPECT_EQ(p.dtype, DType::bf16);
   EXPECT_EQ(p.batch, 2);
@@ -79,7 +102,7 @@ TEST(ProblemString, FieldsGetTheValuesOfTheirTokens) {
   EXPECT_EQ(p.kv_len, 7);
   EXPECT_EQ(p.qk_dim, 8);
   EXPECT_EQ(p.v_dim, 4);
-  EXPECT_EQ(p.window, (Window{9, 1}));
+  EXPECT_EQ(p.window, (Window{9, 1, 3}));
   EXPECT_EQ(p.offset, -2);
   EXPECT_EQ(p.bias.dtype, DType::f32);
   EXPECT_EQ(p.bias.varies, (std::array<bool, 4>{false, true, false, true}));
@@ -161,7 +184,9 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"s8 d4 scale1e99", "'1e99' is not a number that fits f32"},
         Fault{"s8 d4 softcap0", "a soft cap is above 0"},
         Fault{"s8 d4 window", "a bound is wanted"}, Fault{"s8 d4 window:", "cannot read 'window:'"},
-        Fault{"s8 d4 window3:", "'' is not"}, Fault{"s8 d4 offset1e3", "'1e3' is not"},
+        Fault{"s8 d4 window3:", "'' is not"}, Fault{"s8 d4 window3+", "'' is not"},
+        Fault{"s8 d4 window+4", "a bound is wanted"}, Fault{"s8 d4 window3+4:2", "'4:2' is not"},
+        Fault{"s8 d4 window3+4+5", "'4+5' is not"}, Fault{"s8 d4 offset1e3", "'1e3' is not"},
         Fault{"s8 d4 page0", "a page holds 1 token or more"}, Fault{"s8 d4 page", "'' is not"},
         Fault{"s8 d4 varlen3/", "cannot read 'varlen3/'"}, Fault{"s8 d4 lengthsx", "'lengthsx'"},
         Fault{"s8 d4 q@1,2", "three strides are wanted"}, Fault{"s8 d4 q@1,2,3,4", "'3,4' is not"},
@@ -195,6 +220,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Fault{"s8 d4 softcap-2", "soft cap is -2"},
                       Fault{"s8 d4 window-1", "left bound is -1"},
                       Fault{"s8 d4 window:-1", "right bound is -1"},
+                      Fault{"s8 d4 window3+-1", "first keys beside the window is -1"},
+                      Fault{"s8 d4 window:3+4", "4 first keys stand beside a window without"},
                       Fault{"s8 d4 align3", "an alignment is 1, 2, 4, 8 or 16"},
                       Fault{"s8 d4 align64", "an alignment is 1, 2, 4, 8 or 16"},
                       Fault{"s8 d4 align2", "power of two from 4"},

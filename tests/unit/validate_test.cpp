@@ -271,6 +271,15 @@ INSTANTIATE_TEST_SUITE_P(
         OptionsFault{"left", {.window = {.left = -1, .right = {}}}, "left bound is -1"},
         OptionsFault{"right", {.window = {.left = {}, .right = -2}}, "right bound is -2"},
         OptionsFault{"huge left", {.window = {.left = huge, .right = {}}}, "limit is 2^48"},
+        OptionsFault{"first keys",
+                     {.window = {.left = 1, .right = {}, .first_keys = -1}},
+                     "first keys beside the window is -1; it must be 0 or more"},
+        OptionsFault{"huge first keys",
+                     {.window = {.left = 1, .right = {}, .first_keys = huge}},
+                     "limit is 2^48"},
+        OptionsFault{"first keys without a left bound",
+                     {.window = {.left = {}, .right = 3, .first_keys = 4}},
+                     "4 first keys stand beside a window without a left bound"},
         OptionsFault{"huge offset", {.offset = huge}, "limit is 2^48 either way"},
         OptionsFault{"least offset", {.offset = least}, "limit is 2^48 either way"}));
 

@@ -77,6 +77,15 @@ def test_a_window_is_a_left_bound_or_a_pair(random, window, left, right):
     close(rapt.attention(q, k, v, window=window), plain.attention(q, k, v, visible)[0])
 
 
+def test_first_keys_are_seen_beside_a_window(random):
+    q, k, v = plain.inputs(random)
+    key, position = np.arange(7), np.arange(5)[:, None] + 2
+    visible = (key <= position) & ((key >= position - 1) | (key < 2))
+    got = rapt.attention(q, k, v, causal=True, window=1, first_keys=2)
+    close(got, plain.attention(q, k, v, visible)[0])
+    assert rapt.problem(q, k, v, window=(1, 3), first_keys=2).endswith("f32 window1:3+2")
+
+
 def test_bias_and_mask_broadcast_as_in_numpy(random):
     q, k, v = plain.inputs(random)
     bias = random.standard_normal((4, 1, 7)).astype(np.float32)
@@ -292,6 +301,9 @@ REFUSALS = {
     ),
     "the scale is nan": lambda q, k, v: rapt.attention(q, k, v, scale=np.nan),
     "neither a number of keys nor a pair": lambda q, k, v: rapt.attention(q, k, v, window="3"),
+    "4 first keys stand beside a window without a left bound": lambda q, k, v: rapt.attention(
+        q, k, v, window=(None, 3), first_keys=4
+    ),
     "lse has 4 axes": lambda q, k, v: rapt.attention(
         q, k, v, return_lse=True, out=(np.empty_like(q), np.empty((1, 2, 4, 5), "f4"))
     ),

@@ -41,6 +41,7 @@ def call(case, problem, out, lse):
     return rapt.attention(
         *(array(inputs[name]) for name in "qkv"),
         window=(problem.left, problem.right),
+        first_keys=problem.first_keys,
         offset=problem.offset,
         softcap=problem.softcap,
         scale=problem.scale,

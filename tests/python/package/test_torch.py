@@ -175,6 +175,15 @@ def test_the_operator_is_registered_as_torch_wants_it():
     torch.library.opcheck(torch.ops.rapt.attention_with_lse.default, (q, k, v), options)
 
 
+def test_the_operator_sees_the_first_keys_beside_a_window():
+    q, k, v = usual()
+    key, position = torch.arange(7), torch.arange(5)[:, None] + 2
+    visible = (key <= position) & ((key >= position - 1) | (key < 2))
+    got = torch.ops.rapt.attention(q, k, v, layout="bhsd", causal=True, left=1, first_keys=2)
+    wanted = functional.scaled_dot_product_attention(q, k, v, attn_mask=visible)
+    torch.testing.assert_close(got, wanted)
+
+
 def test_compile_keeps_the_operator_whole():
     q, k, v = usual()
     graphs = []
