@@ -54,6 +54,13 @@ TEST(EmulatorConformance, EveryKernelIsRightAcrossItsBlocksTilesAndChunks) {
   }
 }
 
+TEST(EmulatorConformance, FirstKeysBesideAWindowAreRefusedByName) {
+  const Problem problem = Problem::parse("b1 h1 q3 kv50 d8 f32 causal window9+4");
+  for (const Candidate& candidate : explain(problem, emulators().front()).candidates)
+    EXPECT_NE(candidate.refusal.find("first keys beside a window"), std::string::npos)
+        << candidate.kernel;
+}
+
 TEST(EmulatorConformance, PackedSequencesMayHaveABoundBeyondTheRowsThereAre) {
   const Problem problem = Problem::parse("b2 h2 q50 kv15 d5 f16 varlen30 lse");
   for (const std::uint64_t seed : {1, 2, 3})
