@@ -25,11 +25,6 @@ constexpr bool follows() {
   return false;
 }
 template <class Kernel>
-constexpr int shared_limit() {
-  if constexpr (requires { Kernel::shared_limit; }) return Kernel::shared_limit;
-  return most_shared_bytes;
-}
-template <class Kernel>
 constexpr bool most_shared_memory() {
   if constexpr (requires { Kernel::most_shared_memory; }) return Kernel::most_shared_memory;
   return false;
@@ -43,7 +38,7 @@ struct Launcher {
   static void launch(gpu::Grid grid, const typename Kernel::Parameters& parameters,
                      gpu::Where where) {
     static_assert(Kernel::threads % 64 == 0 && Kernel::threads <= gpu::most_threads_of_block);
-    static_assert(Kernel::shared_bytes <= shared_limit<Kernel>());
+    static_assert(Kernel::shared_bytes <= gpu::shared_limit<Kernel>());
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
     const UseDevice current(where.device);
     if (Kernel::shared_bytes > 48 << 10 || most_shared_memory<Kernel>())

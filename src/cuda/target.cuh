@@ -4,6 +4,12 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "src/cuda/ptx/barrier.cuh"
+#include "src/cuda/ptx/cp_async.cuh"
+#include "src/cuda/ptx/ldmatrix.cuh"
+#include "src/cuda/ptx/mma.cuh"
+#include "src/cuda/ptx/pack.cuh"
+#include "src/cuda/ptx/shared.cuh"
 #include "src/gpu/target.hpp"
 
 namespace rapt::cuda {
@@ -31,6 +37,7 @@ class Shared {
 
 struct Target {
   static constexpr int wave_size = 32;
+  static constexpr bool has_mma = true;
   static constexpr unsigned all_lanes = 0xffffffff;
 
   RAPT_DEVICE static int thread() { return static_cast<int>(threadIdx.x); }
@@ -117,6 +124,39 @@ struct Target {
       return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
     }
   }
+
+  // Since Ampere.
+  RAPT_DEVICE static void barrier_of_first(int threads) { ptx::named_barrier_sync(0, threads); }
+  RAPT_DEVICE static uint32_t shared_address() { return ptx::shared_address(block_memory); }
+  RAPT_DEVICE static uint32_t load_shared(uint32_t address) { return ptx::load_shared(address); }
+  RAPT_DEVICE static void load_shared(uint32_t address, uint32_t (&words)[4]) {
+    ptx::load_shared(address, words);
+  }
+  RAPT_DEVICE static void store_shared(uint32_t address, const uint32_t (&words)[4]) {
+    ptx::store_shared(address, words);
+  }
+  RAPT_DEVICE static void cp_async(uint32_t to, const void* from, bool wanted) {
+    ptx::cp_async(to, from, wanted);
+  }
+  RAPT_DEVICE static void cp_async_commit() { ptx::cp_async_commit(); }
+  RAPT_DEVICE static void cp_async_wait_previous() { ptx::cp_async_wait_previous(); }
+  RAPT_DEVICE static void cp_async_wait_all() { ptx::cp_async_wait_all(); }
+  RAPT_DEVICE static void ldmatrix(uint32_t address, uint32_t (&to)[4]) {
+    ptx::ldmatrix(address, to);
+  }
+  RAPT_DEVICE static void ldmatrix_transposed(uint32_t address, uint32_t (&to)[4]) {
+    ptx::ldmatrix_transposed(address, to);
+  }
+  template <class Element>
+  RAPT_DEVICE static void mma(float& c0, float& c1, float& c2, float& c3, const uint32_t (&a)[4],
+                              uint32_t b0, uint32_t b1) {
+    ptx::mma<Element>(c0, c1, c2, c3, a, b0, b1);
+  }
+  template <class Element>
+  RAPT_DEVICE static uint32_t pack_two(float first, float second) {
+    return ptx::pack_two<Element>(first, second);
+  }
+  RAPT_DEVICE static uint32_t low_part_of_tf32(uint32_t x) { return ptx::low_part_of_tf32(x); }
 
  private:
   template <class Element>

@@ -16,18 +16,27 @@ namespace {
 constexpr int most_waves = gpu::most_threads_of_block / least_wave_size;
 
 bool within_wave(Stop stop) {
-  return stop == Stop::wave_barrier || stop == Stop::shuffle_xor || stop == Stop::shuffle;
+  return stop != Stop::nowhere && stop != Stop::block_barrier && stop != Stop::end;
 }
 
-bool together(const Thread& a, const Thread& b) { return a.stop == b.stop && a.here == b.here; }
+bool together(const Thread& a, const Thread& b) {
+  return a.stop == b.stop && a.here == b.here && a.operation == b.operation;
+}
+
+const char* name_of(Stop stop) {
+  switch (stop) {
+    case Stop::block_barrier: return "block barrier";
+    case Stop::wave_barrier: return "wave barrier";
+    case Stop::ldmatrix: return "ldmatrix";
+    case Stop::mma: return "mma";
+    default: return "shuffle";
+  }
+}
 
 std::string whereabouts(const Thread& thread) {
   if (thread.stop == Stop::end) return text("thread ", thread.index, " has ended");
-  return text("thread ", thread.index, " waits at the ",
-              thread.stop == Stop::block_barrier  ? "block barrier"
-              : thread.stop == Stop::wave_barrier ? "wave barrier"
-                                                  : "shuffle",
-              " of ", thread.here.to_string());
+  return text("thread ", thread.index, " waits at the ", name_of(thread.stop), " of ",
+              thread.here.to_string());
 }
 
 }  // namespace
@@ -128,9 +137,14 @@ void Block::finish_wave_operation(int first) {
   }
   if (waiting.stop == Stop::wave_barrier)
     memory_.wave_barrier(waiting.wave);
+  else if (waiting.operation)
+    waiting.operation(lanes);
   else
     exchange_values(first);
-  for (Thread& lane : lanes) lane.stop = Stop::nowhere;
+  for (Thread& lane : lanes) {
+    lane.stop = Stop::nowhere;
+    lane.operation = nullptr;
+  }
 }
 
 void Block::exchange_values(int first) {
@@ -178,6 +192,13 @@ std::uint64_t Block::shuffle(Thread& thread, Stop stop, std::uint64_t value, int
   thread.from = from;
   wait(thread, stop, here);
   return thread.value;
+}
+
+void Block::take_part(Thread& thread, Stop stop, WaveOperation operation, void* operands,
+                      Here here) {
+  thread.operation = operation;
+  thread.operands = operands;
+  wait(thread, stop, here);
 }
 
 void Block::fail_apart(const Thread& one, const Thread& other, const std::string& rule) const {

@@ -30,9 +30,20 @@ void fail_alignment(int byte, int bytes, Here here) {
 }
 
 void fail_race(const char* does, int byte, int bytes, int other, Here here) {
-  fail(text(does, " ", bytes, " bytes of shared memory at byte ", byte, " that thread ", other,
-            " touched before"),
-       here, "there must be a barrier between them where one of the two writes");
+  const std::string what =
+      text(does, " ", bytes, " bytes of shared memory at byte ", byte, " that ");
+  if (current_thread->block->memory().is_copied_to(byte, bytes)) {
+    fail(text(what, "an asynchronous copy of thread ", other, " goes to"), here,
+         "that thread must wait for its copies first, and others for a barrier after that");
+  }
+  fail(text(what, "thread ", other, " touched before"), here,
+       "there must be a barrier between them where one of the two writes");
+}
+
+void fail_partial_barrier(int threads, Here here) {
+  fail(text("waits for the first ", threads, " threads of the block"), here,
+       text("the emulator has barriers of whole blocks alone, and this one has ",
+            current_thread->block->threads(), " threads"));
 }
 
 void fail_global(const void* address, int bytes, Here here) {

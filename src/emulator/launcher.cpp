@@ -34,7 +34,7 @@ void require_possible(const Work& work) {
   require_within("blocks along z", work.grid.z, gpu::most_blocks_yz);
   require_within("threads in a block", work.threads, gpu::most_threads_of_block);
   require_within("threads along x", work.grid.x * work.threads, most_threads_x);
-  require_within("bytes of shared memory", work.shared_bytes, gpu::most_shared_bytes);
+  require_within("bytes of shared memory", work.shared_bytes, work.shared_limit);
   if (work.threads < 1 || work.threads % most_wave_size != 0) {
     throw Error(ErrorCode::device_failure,
                 text("a launch has ", work.threads,

@@ -19,10 +19,12 @@ struct Launcher {
 
   template <class Kernel>
   static void launch(gpu::Grid grid, const typename Kernel::Parameters& parameters, gpu::Where) {
+    static_assert(gpu::shared_limit<Kernel>() <= SharedMemory::most_bytes);
     run_grid({
         .grid = grid,
         .threads = Kernel::threads,
         .shared_bytes = Kernel::shared_bytes,
+        .shared_limit = gpu::shared_limit<Kernel>(),
         .wave_size = wave_size,
         .run =
             [](const void* of_launch) {

@@ -11,6 +11,7 @@ void SharedMemory::begin_block(int bytes, int wave_size) {
   bytes_ = bytes;
   wave_size_ = wave_size;
   std::memset(memory_.data(), 0xff, static_cast<std::size_t>(bytes));
+  if (any_copies_) end_all_copies();
   block_barrier();  // what the last block did cannot race with this one
 }
 
@@ -32,11 +33,38 @@ void SharedMemory::wave_barrier(int wave) {
 }
 
 void SharedMemory::forget_everything() {
-  for (Stamps* stamps : {&written_, &read_, &other_read_, &many_read_}) stamps->fill(0);
+  for (Stamps* stamps : {&read_, &other_read_, &many_read_}) stamps->fill(0);
+  for (Stamp& stamp : written_) stamp = stamp >= under_way ? stamp : 0;
   now_ = 0;
 }
 
+int SharedMemory::begin_copy(int thread, int byte, int count) {
+  const int other = note_write(thread, byte, count);
+  if (other != nobody) return other;
+  for (int i = byte / granule; i < (byte + count) / granule; ++i) written_[i] = under_way | thread;
+  any_copies_ = true;
+  return nobody;
+}
+
+void SharedMemory::end_copy(int thread, int byte, int count) {
+  for (int i = byte / granule; i < (byte + count) / granule; ++i) written_[i] = stamp(thread);
+}
+
+bool SharedMemory::is_copied_to(int byte, int count) const {
+  for (int i = byte / granule; i < (byte + count) / granule; ++i) {
+    if (written_[i] >= under_way) return true;
+  }
+  return false;
+}
+
+// Of a block that has ended.
+void SharedMemory::end_all_copies() {
+  for (Stamp& stamp : written_) stamp = stamp >= under_way ? 0 : stamp;
+  any_copies_ = false;
+}
+
 bool SharedMemory::races(Stamp promoted, int thread) const {
+  if (promoted >= under_way) return true;
   if (promoted < block_start_ || thread_of(promoted) == thread) return false;
   const int wave = thread / wave_size_;
   return wave_of(promoted) != wave || promoted >= wave_start_[wave];

@@ -3,7 +3,9 @@
 //
 // Every two bytes have stamps of those accesses that later ones could race with. A stamp is the
 // number of barriers so far, and the thread. What is older than the last block barrier cannot race
-// with anything, what is older than a wave's last barrier not with the threads of that wave.
+// with anything, what is older than a wave's last barrier not with the threads of that wave. Where
+// an asynchronous copy goes is written from its begin to its end: whatever touches it between
+// races with it, be it the thread that copies.
 #pragma once
 
 #include <array>
@@ -18,6 +20,7 @@ inline constexpr int least_wave_size = 32, most_wave_size = 64;
 
 class SharedMemory {
  public:
+  static constexpr int most_bytes = gpu::most_shared_bytes_with_mma;
   static constexpr int granule = 2;  // bytes that have stamps in common
   static constexpr int nobody = -1;
 
@@ -54,13 +57,20 @@ class SharedMemory {
     return nobody;
   }
 
+  // An asynchronous copy to whole granules. begin_copy() returns as note_write() does.
+  int begin_copy(int thread, int byte, int count);
+  void end_copy(int thread, int byte, int count);
+  // Whether a copy goes to some of these bytes, and has not ended.
+  bool is_copied_to(int byte, int count) const;
+
  private:
   using Stamp = std::int32_t;
   static constexpr int thread_bits = 10;
   static constexpr Stamp one_barrier = 1 << thread_bits;
-  static constexpr Stamp most_barriers = (1 << (31 - thread_bits)) - 1;
+  static constexpr Stamp most_barriers = (1 << (31 - thread_bits)) - 2;
+  static constexpr Stamp under_way = (most_barriers + 1) * one_barrier;  // later than all others
   static_assert(one_barrier == gpu::most_threads_of_block);
-  using Stamps = std::array<Stamp, gpu::most_shared_bytes / granule>;
+  using Stamps = std::array<Stamp, most_bytes / granule>;
 
   Stamp stamp(int thread) const { return now_ | thread; }
   static int thread_of(Stamp stamp) { return stamp & (one_barrier - 1); }
@@ -74,8 +84,9 @@ class SharedMemory {
   int note_news_of_read(int thread, int first, int end);
   int note_contested_write(int thread, int first, int end);
   void forget_everything();
+  void end_all_copies();
 
-  alignas(16) std::array<std::byte, gpu::most_shared_bytes> memory_;
+  alignas(16) std::array<std::byte, most_bytes> memory_;
   int bytes_ = 0, wave_size_ = least_wave_size;
   // Stamps without a thread: of now, and of the last barriers.
   Stamp now_ = one_barrier, block_start_ = one_barrier;
@@ -84,7 +95,8 @@ class SharedMemory {
   // races with one of the two: they are of two waves if two have read, else of two threads since
   // the wave's last barrier if two have read.
   Stamps written_ = {}, read_ = {}, other_read_ = {};
-  Stamps many_read_ = {};  // a mark if there are two such reads
+  Stamps many_read_ = {};    // a mark if there are two such reads
+  bool any_copies_ = false;  // since the block began
 };
 
 }  // namespace rapt::emulator

@@ -37,6 +37,27 @@ class Shared {
     store_as(at, value, here);
   }
 
+  // An asynchronous copy to n elements begins: the byte it goes to.
+  template <int n>
+  int begin_copy(int at, Here here) const {
+    const int byte = byte_of<n * element>(at, here);
+    const int other = memory_->begin_copy(thread_, byte, n * element);
+    if (other != SharedMemory::nobody) [[unlikely]]
+      fail_race("copies to", byte, n * element, other, here);
+    return byte;
+  }
+
+  // Of an access to so many bytes, which must be possible.
+  template <int bytes>
+  int byte_of(int at, Here here) const {
+    if (at < 0 || at > count_ - bytes / element) [[unlikely]]
+      fail_index(at, bytes / element, count_, here);
+    const int byte = byte_ + at * element;
+    if (byte % bytes != 0) [[unlikely]]
+      fail_alignment(byte, bytes, here);
+    return byte;
+  }
+
  private:
   using Index = gpu::Index;
 
@@ -57,15 +78,6 @@ class Shared {
     if (other != SharedMemory::nobody) [[unlikely]]
       fail_race("writes", byte, sizeof(Value), other, here);
     std::memcpy(memory_->at(byte), &value, sizeof(Value));
-  }
-  template <int bytes>
-  int byte_of(int at, Here here) const {
-    if (at < 0 || at > count_ - bytes / element) [[unlikely]]
-      fail_index(at, bytes / element, count_, here);
-    const int byte = byte_ + at * element;
-    if (byte % bytes != 0) [[unlikely]]
-      fail_alignment(byte, bytes, here);
-    return byte;
   }
 
   SharedMemory* memory_;

@@ -8,6 +8,7 @@
 //     static constexpr int threads = ...;             of a block, a multiple of 64
 //     static constexpr int blocks = ...;              that share a multiprocessor, at least
 //     static constexpr int shared_bytes = ...;        64 KiB at most: AMD's limit
+//     static constexpr int shared_limit = ...;        only if it is another
 //     static constexpr bool follows = true;           only if it always comes right after another
 //                                                     kernel of the same call, in the same stream:
 //                                                     it may start before that one has ended
@@ -31,8 +32,7 @@
 //   T load(const T*), void store(T*, T)        global memory; T up to 16 bytes, aligned to its size
 //   T load_once(const T*), void store_once(T*, T)   the same, for what nobody reads again
 //   T load_fresh(const T*)             the same, for what the kernel that this one follows wrote:
-//   by
-//                                      no cache that takes memory for constant, as load() may
+//                                      by no cache that takes memory for constant, as load() may
 //   float exp2(float), log2(float)     2^−∞ is 0; log2(0) is −∞
 //   float product(float, float)        rounded, and never part of a multiply-add
 //   void wait_for_previous()           until the kernel that this one follows has ended: every
@@ -44,6 +44,39 @@
 // A Shared<T> has load(i), store(i, value), and load_vector<n>(i), store_vector(i, Vector<T, n>)
 // for i a multiple of n. Targets: src/cuda/target.cuh, src/hip/target.hpp,
 // src/emulator/target.hpp.
+//
+// Targets with matrix units, those whose `bool has_mma` is true, have waves of 32 lanes, called
+// warps, and shared memory by addresses of 32 bits:
+//
+//   void barrier_of_first(int threads)      as block_barrier(), of a block's first threads alone
+//   uint32_t shared_address()               of the first byte
+//   uint32_t load_shared(uint32_t address)
+//   void load_shared(uint32_t address, uint32_t (&words)[4]), store_shared(the same)
+//
+// Copies from global to shared memory that go on while the thread works. Nobody may touch where
+// they go before the thread has waited; others than the thread, before a barrier after that.
+//
+//   void cp_async(uint32_t to, const void* from, bool wanted)   16 bytes, aligned; zeros where they
+//                                           are not wanted, and then `from` is not read
+//   void cp_async_commit()                  those begun since the last time become a group
+//   void cp_async_wait_previous()           until all groups have arrived, but for the last
+//   void cp_async_wait_all()                until all copies have arrived
+//
+// Fragments of matrices, spread over a warp; all lanes take part. g is lane / 4, t is lane % 4.
+//
+//   void ldmatrix(uint32_t address, uint32_t (&to)[4])
+//        four matrices of 8 rows × 16 bytes: lanes 8 i … 8 i + 7 give the addresses of the rows of
+//        matrix i, of which to[i] is word t of row g
+//   void ldmatrix_transposed(the same)      of 8 × 8 elements of 16 bits: to[i] is column g of rows
+//                                           2 t and 2 t + 1, the first in the low half
+//   void mma<Element>(float& c0, c1, c2, c3, const uint32_t (&a)[4], uint32_t b0, b1)
+//        c (16, 8) += a (16, k) · b (k, 8), k = 8 for float (TF32: the low 13 bits are ignored), 16
+//        for 16-bit elements, two of them in a word. By words of k a lane has
+//          a   (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4)
+//          b   (t, g), (t + 4, g)
+//          c   (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8, 2 t + 1), in f32
+//   uint32_t pack_two<Element>(float first, float second)   of 16 bits, the first in the low half
+//   uint32_t low_part_of_tf32(uint32_t x)   what mma<float> ignores of an f32, as an f32
 //
 // A Launcher of each backend has the type Target, and launch<Kernel>(Grid, Parameters, Where).
 #pragma once
@@ -79,6 +112,14 @@ struct Grid {
 };
 inline constexpr Index most_blocks_x = 0x7fffffff, most_blocks_yz = 65535;
 inline constexpr int most_shared_bytes = 64 << 10, most_threads_of_block = 1024;
+inline constexpr int most_shared_bytes_with_mma = 99 << 10;  // on every NVIDIA GPU since Ampere
+
+// Shared memory that a kernel may have.
+template <class Kernel>
+constexpr int shared_limit() {
+  if constexpr (requires { Kernel::shared_limit; }) return Kernel::shared_limit;
+  return most_shared_bytes;
+}
 
 // The Target with load_fresh() for load(), for functions that load.
 template <class Target>

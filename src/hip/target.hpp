@@ -67,6 +67,7 @@ struct Target {
 #else  // RDNA; the host has no use for it
   static constexpr int wave_size = 32;
 #endif
+  static constexpr bool has_mma = false;
 
   RAPT_DEVICE static int thread() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
   RAPT_DEVICE static int block_x() { return static_cast<int>(__builtin_amdgcn_workgroup_id_x()); }

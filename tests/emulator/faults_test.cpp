@@ -223,6 +223,239 @@ TEST(EmulatorFaults, AreNotFoundWhereBarriersSeparateAccesses) {
   expect_no_fault<RightlyShared>({3});
 }
 
+// A thread copies to where another one, or itself, then reads.
+template <class Target, class Wait, class Between>
+void read_copy(const int* from, int reader, Wait wait, Between between) {
+  if (Target::thread() == 3) {
+    Target::cp_async(Target::shared_address() + 16, from, true);
+    Target::cp_async_commit();
+    wait();
+  }
+  between();
+  uint32_t four[4];
+  if (Target::thread() == reader) Target::load_shared(Target::shared_address() + 16, four);
+}
+// As memory for cp_async must be.
+int* aligned(int* memory) {
+  return reinterpret_cast<int*>((reinterpret_cast<std::uintptr_t>(memory) + 15) / 16 * 16);
+}
+
+template <class Target>
+struct ReadsOwnCopyAtOnce : KernelShape<64, 64> {
+  static void run(int* memory) { read_copy<Target>(aligned(memory), 3, nothing, nothing); }
+};
+template <class Target>
+struct ReadsCopyAfterBarrierAlone : KernelShape<64, 64> {
+  static void run(int* memory) {
+    read_copy<Target>(aligned(memory), 40, nothing, [] { Target::block_barrier(); });
+  }
+};
+template <class Target>
+struct WaitsForGroupsBeforeTheCopy : KernelShape<64, 64> {
+  static void run(int* memory) {
+    read_copy<Target>(
+        aligned(memory), 3, [] { Target::cp_async_wait_previous(); }, nothing);
+  }
+};
+template <class Target>
+struct ReadsCopyAfterWaitAlone : KernelShape<64, 64> {
+  static void run(int* memory) {
+    // The reader comes last: a shuffle orders nothing.
+    read_copy<Target>(
+        aligned(memory), 4, [] { Target::cp_async_wait_all(); }, [] { Target::shuffle_xor(1, 1); });
+  }
+};
+template <class Target>
+struct ReadsCopyAfterWaitAndBarrier : KernelShape<64, 64> {
+  static void run(int* memory) {
+    read_copy<Target>(
+        aligned(memory), 40, [] { Target::cp_async_wait_all(); }, [] { Target::block_barrier(); });
+  }
+};
+
+TEST(EmulatorFaults, AnAsynchronousCopyThatIsReadBeforeItHasArrived) {
+  expect_fault_of_warp<ReadsOwnCopyAtOnce>({"thread 3 reads 16 bytes of shared memory at byte 16",
+                                            "an asynchronous copy of thread 3",
+                                            "faults_test.cpp:", "must wait for its copies first"});
+  expect_fault_of_warp<ReadsCopyAfterBarrierAlone>(
+      {"thread 40 reads 16 bytes", "an asynchronous copy of thread 3 goes to"});
+  expect_fault_of_warp<WaitsForGroupsBeforeTheCopy>(
+      {"thread 3 reads 16 bytes", "an asynchronous copy of thread 3 goes to"});
+  expect_fault_of_warp<ReadsCopyAfterWaitAlone>(
+      {"thread 4 reads 16 bytes", "that thread 3 touched before", "must be a barrier between"});
+  EXPECT_EQ((fault<ReadsCopyAfterWaitAndBarrier, 32>()), "");
+}
+
+template <class Target>
+struct CopiesOverWhatOthersRead : KernelShape<64, 64> {
+  static void run(int* memory) {
+    const auto words = Target::template shared<float>(0, 16);
+    if (Target::thread() == 4) static_cast<void>(words.load(7));
+    Target::shuffle_xor(1, 1);
+    if (Target::thread() == 3)
+      Target::cp_async(Target::shared_address() + 16, aligned(memory), true);
+  }
+};
+template <class Target>
+struct StoresUnderCopy : KernelShape<64, 64> {
+  static void run(int* memory) {
+    if (Target::thread() == 3)
+      Target::cp_async(Target::shared_address() + 16, aligned(memory), true);
+    Target::block_barrier();
+    if (Target::thread() == 4) Target::template shared<float>(0, 16).store(4, 1);
+  }
+};
+template <class Target>
+struct LeavesCopiesToTheirFate : KernelShape<64, 64> {
+  static void run(int* memory) {
+    const auto words = Target::template shared<float>(0, 16);
+    if (Target::thread() == 9) static_cast<void>(words.load(5));
+    Target::block_barrier();
+    if (Target::thread() == 3)
+      Target::cp_async(Target::shared_address() + 16, aligned(memory), true);
+  }
+};
+
+TEST(EmulatorFaults, AnAsynchronousCopyToWhatIsInUse) {
+  expect_fault_of_warp<CopiesOverWhatOthersRead>(
+      {"thread 3 copies to 16 bytes of shared memory at byte 16", "that thread 4 touched before"});
+  expect_fault_of_warp<StoresUnderCopy>(
+      {"thread 4 writes 4 bytes", "an asynchronous copy of thread 3 goes to"});
+}
+
+TEST(EmulatorFaults, AreNotFoundInABlockAfterOneThatLeftCopiesUnderWay) {
+  EXPECT_EQ((fault<LeavesCopiesToTheirFate, 32>({9})), "");
+}
+
+// The words of a lane, as far as nobody looks at them.
+struct Fragment {
+  uint32_t words[4] = {};
+  float sums[4] = {};
+};
+
+template <class Target>
+struct MultipliesInHalf : KernelShape<64> {
+  static void run(int*) {
+    Fragment f;
+    if (Target::thread() < 16)
+      Target::template mma<F16>(f.sums[0], f.sums[1], f.sums[2], f.sums[3], f.words, 0, 0);
+  }
+};
+template <class Target>
+struct LoadsMatricesInHalf : KernelShape<64, 64> {
+  static void run(int*) {
+    Fragment f;
+    if (Target::thread() == 33)
+      Target::ldmatrix(Target::shared_address(), f.words);
+    else
+      Target::block_barrier();
+  }
+};
+template <class Target>
+struct OtherProducts : KernelShape<64> {
+  template <class Element>
+  static void multiply() {
+    Fragment f;
+    Target::template mma<Element>(f.sums[0], f.sums[1], f.sums[2], f.sums[3], f.words, 0, 0);
+  }
+  static void run(int*) { Target::thread() == 39 ? multiply<F16>() : multiply<BF16>(); }
+};
+
+TEST(EmulatorFaults, AMatrixOperationThatLanesOfTheWarpDoNotReach) {
+  expect_fault_of_warp<MultipliesInHalf>(
+      {"thread 0 waits at the mma of faults_test.cpp:", "and thread 16 has ended",
+       "all lanes of a wave must take part"});
+  expect_fault_of_warp<LoadsMatricesInHalf>({"thread 33 waits at the ldmatrix of faults_test.cpp:",
+                                             "and thread 32 waits at the block barrier"});
+  expect_fault_of_warp<OtherProducts>({"thread 32 waits at the mma of", "and thread 39 waits at"});
+}
+
+// A lane of warp 1 writes a row of the matrices that warp 0 loads.
+template <class Target, bool transposed>
+void load_what_is_written() {
+  Fragment f;
+  const uint32_t memory = Target::shared_address();
+  if (Target::thread() == 32 + 5) Target::store_shared(memory + 5 * 16, f.words);
+  if (Target::wave() == 1) return;
+  const uint32_t row = memory + Target::lane() % 8 * 16;
+  if constexpr (transposed)
+    Target::ldmatrix_transposed(row, f.words);
+  else
+    Target::ldmatrix(row, f.words);
+}
+template <class Target>
+struct LoadsRacingRow : KernelShape<64, 128> {
+  static void run(int*) { load_what_is_written<Target, false>(); }
+};
+template <class Target>
+struct LoadsRacingColumn : KernelShape<64, 128> {
+  static void run(int*) { load_what_is_written<Target, true>(); }
+};
+template <class Target>
+struct LoadsRowUnderCopy : KernelShape<64, 128> {
+  static void run(int* memory) {
+    Fragment f;
+    if (Target::thread() < 8)
+      Target::cp_async(Target::shared_address() + Target::lane() * 16, aligned(memory), true);
+    Target::block_barrier();
+    Target::ldmatrix(Target::shared_address() + Target::lane() % 8 * 16, f.words);
+  }
+};
+
+TEST(EmulatorFaults, MatricesThatAreLoadedWhileTheyChange) {
+  expect_fault_of_warp<LoadsRacingRow>({"of shared memory at byte 8", "touched before"});
+  expect_fault_of_warp<LoadsRacingColumn>({"of shared memory at byte 8", "touched before"});
+  expect_fault_of_warp<LoadsRowUnderCopy>({"an asynchronous copy of thread "});
+}
+
+template <class Target>
+struct MatrixOutsideMemory : KernelShape<64, 128> {
+  static void run(int*) {
+    Fragment f;
+    Target::ldmatrix(Target::shared_address() + Target::thread() / 63 * 128, f.words);
+  }
+};
+template <class Target>
+struct OffsetForAddress : KernelShape<64, 128> {
+  static void run(int*) {
+    Fragment f;
+    Target::ldmatrix(0, f.words);
+  }
+};
+template <class Target>
+struct MisalignedMatrix : KernelShape<64, 128> {
+  static void run(int*) {
+    Fragment f;
+    Target::ldmatrix(Target::shared_address() + 8, f.words);
+  }
+};
+template <class Target>
+struct MisalignedCopy : KernelShape<64, 128> {
+  static void run(int* memory) {
+    Target::cp_async(Target::shared_address(), aligned(memory) + 1, false);
+  }
+};
+
+TEST(EmulatorFaults, AnAddressOutsideSharedMemoryOrNotAlignedTo16Bytes) {
+  expect_fault_of_warp<MatrixOutsideMemory>(
+      {"thread 63 touches element 32 to 35 of shared memory"});
+  expect_fault_of_warp<OffsetForAddress>({"touches element -256 to -253 of shared memory"});
+  expect_fault_of_warp<MisalignedMatrix>({"16 bytes of shared memory at byte 8"});
+  expect_fault_of_warp<MisalignedCopy>({"16 bytes of global memory", "4 past a multiple of that"});
+}
+
+template <class Target>
+struct PartialBarrier : KernelShape<128> {
+  static void run(int*) {
+    if (Target::thread() < 64) Target::barrier_of_first(64);
+  }
+};
+
+TEST(EmulatorFaults, ABarrierOfAPartOfTheBlockIsNotEmulated) {
+  expect_fault_of_warp<PartialBarrier>(
+      {"waits for the first 64 threads of the block", "this one has 128 threads"});
+}
+
 template <class Target>
 struct ViewTooLong : KernelShape<64, 256> {
   static void run(int*) { Target::template shared<float>(64, 49); }

@@ -59,6 +59,14 @@ void expect_fault(std::initializer_list<const char*> parts, Grid grid = {1}) {
   }
 }
 
+// The same for kernels of matrix units, whose waves have 32 lanes.
+template <template <class> class Kernel>
+void expect_fault_of_warp(std::initializer_list<const char*> parts) {
+  const std::string sentence = fault<Kernel, 32>();
+  for (const char* part : parts)
+    EXPECT_NE(sentence.find(part), std::string::npos) << sentence << "\nlacks: " << part;
+}
+
 template <template <class> class Kernel>
 void expect_no_fault(Grid grid = {1}) {
   EXPECT_EQ((fault<Kernel, 32>(grid)), "");
