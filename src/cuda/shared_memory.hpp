@@ -8,8 +8,7 @@
 
 namespace rapt::cuda {
 
-// Of a block: on every GPU since Ampere, and on Hopper.
-inline constexpr int most_shared_bytes = 99 << 10, most_shared_bytes_on_hopper = 227 << 10;
+inline constexpr int most_shared_bytes_on_hopper = 227 << 10;  // of a block
 
 // `bytes` for a block: more than 48 KiB are to be asked for. `most`: a multiprocessor sets aside
 // all it can of the memory that is cache otherwise; else the driver decides.

@@ -31,6 +31,7 @@ Device describe(int index) {
   device.features = text("wave", wave_size);
   device.multiprocessors = 8;
   device.nominal.f32_flops = clock * device.multiprocessors * flops_per_clock;
+  if (wave_size == 32) device.nominal.matrix_flops = 8 * device.nominal.f32_flops;
   device.nominal.read_bandwidth = device.nominal.copy_bandwidth = 100e9;
   device.nominal.memory_bytes = 4.0 * (1 << 30);
   device.nominal.cache_bytes = 4 << 20;

@@ -4,8 +4,8 @@
 // Every two bytes have stamps of those accesses that later ones could race with. A stamp is the
 // number of barriers so far, and the thread. What is older than the last block barrier cannot race
 // with anything, what is older than a wave's last barrier not with the threads of that wave. Where
-// an asynchronous copy goes is written from its begin to its end: whatever touches it between
-// races with it, be it the thread that copies.
+// an asynchronous copy goes is written from its beginning to its end: whatever touches it
+// between races with it, be it the thread that copies.
 #pragma once
 
 #include <array>

@@ -52,6 +52,7 @@ std::span<const Kernel* const> registered_kernels() {
       &emu_flash_wide,
       &emu_split_kv,
       &emu_tiny_kv,
+      &emu_flash_mma,
 #endif
   };
   // clang-format on

@@ -1,9 +1,11 @@
-#include "src/cuda/flash_mma/launch.cuh"
+#include "src/gpu/flash_mma/launch.hpp"
 
-namespace rapt::cuda::flash_mma {
+#include "src/cuda/launcher.cuh"
 
-template void launch<decode_tiles(MmaKind::b16, 64)>(const Parameters&, gpu::Where);
-template void launch<decode_tiles(MmaKind::b16, 128)>(const Parameters&, gpu::Where);
-template void launch<decode_tiles(MmaKind::b16, 256)>(const Parameters&, gpu::Where);
+namespace rapt::gpu::flash_mma {
 
-}  // namespace rapt::cuda::flash_mma
+template void launch<cuda::Launcher, decode_tiles(MmaKind::b16, 64)>(const Parameters&, Where);
+template void launch<cuda::Launcher, decode_tiles(MmaKind::b16, 128)>(const Parameters&, Where);
+template void launch<cuda::Launcher, decode_tiles(MmaKind::b16, 256)>(const Parameters&, Where);
+
+}  // namespace rapt::gpu::flash_mma

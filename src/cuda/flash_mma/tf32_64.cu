@@ -1,10 +1,16 @@
-#include "src/cuda/flash_mma/launch.cuh"
+#include "src/gpu/flash_mma/launch.hpp"
 
-namespace rapt::cuda::flash_mma {
+#include "src/cuda/launcher.cuh"
 
-template void launch<prefill_tiles(MmaKind::tf32, 32, false)>(const Parameters&, gpu::Where);
-template void launch<prefill_tiles(MmaKind::tf32, 32, true)>(const Parameters&, gpu::Where);
-template void launch<prefill_tiles(MmaKind::tf32, 64, false)>(const Parameters&, gpu::Where);
-template void launch<prefill_tiles(MmaKind::tf32, 64, true)>(const Parameters&, gpu::Where);
+namespace rapt::gpu::flash_mma {
 
-}  // namespace rapt::cuda::flash_mma
+template void launch<cuda::Launcher, prefill_tiles(MmaKind::tf32, 32, false)>(const Parameters&,
+                                                                              Where);
+template void launch<cuda::Launcher, prefill_tiles(MmaKind::tf32, 32, true)>(const Parameters&,
+                                                                             Where);
+template void launch<cuda::Launcher, prefill_tiles(MmaKind::tf32, 64, false)>(const Parameters&,
+                                                                              Where);
+template void launch<cuda::Launcher, prefill_tiles(MmaKind::tf32, 64, true)>(const Parameters&,
+                                                                             Where);
+
+}  // namespace rapt::gpu::flash_mma

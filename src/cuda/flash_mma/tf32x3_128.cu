@@ -1,8 +1,12 @@
-#include "src/cuda/flash_mma/launch.cuh"
+#include "src/gpu/flash_mma/launch.hpp"
 
-namespace rapt::cuda::flash_mma {
+#include "src/cuda/launcher.cuh"
 
-template void launch<prefill_tiles(MmaKind::tf32x3, 128, false)>(const Parameters&, gpu::Where);
-template void launch<prefill_tiles(MmaKind::tf32x3, 128, true)>(const Parameters&, gpu::Where);
+namespace rapt::gpu::flash_mma {
 
-}  // namespace rapt::cuda::flash_mma
+template void launch<cuda::Launcher, prefill_tiles(MmaKind::tf32x3, 128, false)>(const Parameters&,
+                                                                                 Where);
+template void launch<cuda::Launcher, prefill_tiles(MmaKind::tf32x3, 128, true)>(const Parameters&,
+                                                                                Where);
+
+}  // namespace rapt::gpu::flash_mma

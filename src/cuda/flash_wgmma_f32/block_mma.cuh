@@ -1,6 +1,6 @@
 // Products of f32 tiles by a warpgroup, by way of TF32, which keeps 11 of f32's 24 bits.
 //
-// As in flash_mma (tensor_float.cuh), x is h + l, and three of the four products of two such sums
+// As in flash_mma (mma_tf32.hpp), x is h + l, and three of the four products of two such sums
 // are taken. Here the right operands lie in shared memory, where the tensor cores fetch them, so
 // their low parts lie beside them, made once for all warps of a block; h is x itself. Queries come
 // to registers, are split there and serve all keys of the tile.

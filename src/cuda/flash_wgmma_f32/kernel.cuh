@@ -1,7 +1,7 @@
 // flash_wgmma_f32: f32 on Hopper's tensor cores, in three products of TF32 with the accuracy of
 // f32.
 //
-// Rows, softmax and results are flash_mma's (block_rows.cuh); the products are those of whole
+// Rows, softmax and results are flash_mma's (block_rows.hpp); the products are those of whole
 // warpgroups, whose right operands lie in shared memory (products.cuh). A warpgroup of its own
 // prepares them, while one or two compute:
 //
@@ -15,11 +15,11 @@
 // softmax of one runs beside the products of the other.
 #pragma once
 
-#include "src/cuda/flash_mma/block_rows.cuh"
 #include "src/cuda/flash_wgmma_f32/block_mma.cuh"
 #include "src/cuda/ptx/barrier.cuh"
 #include "src/cuda/ptx/registers.cuh"
 #include "src/cuda/shared_memory.hpp"
+#include "src/gpu/flash_mma/block_rows.hpp"
 
 namespace rapt::cuda::flash_wgmma_f32 {
 
@@ -30,7 +30,7 @@ struct FlashWgmmaF32 {
   using Parameters = flash_mma::Parameters;
   using BlockMma = flash_wgmma_f32::BlockMma<config>;
   static constexpr int warps_of_group = 4, groups = config.row_warps / warps_of_group;
-  using Rows = flash_mma::BlockRows<config, float, warps_of_group>;
+  using Rows = flash_mma::BlockRows<Target, config, float, warps_of_group>;
   static constexpr int threads = Rows::threads + producer_threads, blocks = Rows::blocks;
   static constexpr int consumer_warps = config.warps();
   static_assert(groups * warps_of_group == consumer_warps && groups <= 2 && config.row_tiles == 1);

@@ -2,10 +2,11 @@
 // compiled in one of the .cu files.
 #pragma once
 
-#include "src/cuda/flash_mma/parameters.hpp"
+#include "src/gpu/flash_mma/parameters.hpp"
 
 namespace rapt::cuda::flash_wgmma_f32 {
 
+namespace flash_mma = gpu::flash_mma;
 using flash_mma::Parameters;
 using flash_mma::TileConfig;
 

@@ -7,10 +7,12 @@
 // products.cuh.
 #pragma once
 
-#include "src/cuda/flash_mma/loads.cuh"
+#include "src/cuda/target.cuh"
+#include "src/gpu/flash_mma/loads.hpp"
 
 namespace rapt::cuda::flash_wgmma_f32 {
 
+namespace flash_mma = gpu::flash_mma;
 using gpu::Index;
 
 inline constexpr int panel_columns = 32, panel_row_bytes = 128;

@@ -1,7 +1,7 @@
 // The tiles that flash_mma is compiled for.
 #pragma once
 
-namespace rapt::cuda::flash_mma {
+namespace rapt::gpu::flash_mma {
 
 enum class MmaKind {
   tf32x3,  // f32 in three products of TF32 each, with the accuracy of f32
@@ -28,6 +28,7 @@ struct TileConfig {
   constexpr int warps() const { return row_warps * key_warps; }
   constexpr int rows() const { return row_warps * row_tiles * 16; }
   constexpr int warp_keys() const { return keys / key_warps; }
+  friend constexpr bool operator==(const TileConfig&, const TileConfig&) = default;
 };
 
 // Many rows: each warp has some for itself. The least tiles that hold a head dim.
@@ -70,4 +71,57 @@ constexpr TileConfig short_tiles(MmaKind mma_kind, int dim) {
   return {mma_kind, 128, 2, 2, 2, 32, 1, 2, 128, 16, 16, true};
 }
 
-}  // namespace rapt::cuda::flash_mma
+// All that there are. The device code of each is compiled in a file of the backend.
+inline constexpr TileConfig all_tiles[] = {
+    prefill_tiles(MmaKind::tf32x3, 32, false),
+    prefill_tiles(MmaKind::tf32x3, 32, true),
+    prefill_tiles(MmaKind::tf32x3, 64, false),
+    prefill_tiles(MmaKind::tf32x3, 64, true),
+    prefill_tiles(MmaKind::tf32x3, 128, false),
+    prefill_tiles(MmaKind::tf32x3, 128, true),
+    prefill_tiles(MmaKind::tf32x3, 256, false),
+    prefill_tiles(MmaKind::tf32x3, 256, true),
+    prefill_tiles(MmaKind::tf32, 32, false),
+    prefill_tiles(MmaKind::tf32, 32, true),
+    prefill_tiles(MmaKind::tf32, 64, false),
+    prefill_tiles(MmaKind::tf32, 64, true),
+    prefill_tiles(MmaKind::tf32, 128, false),
+    prefill_tiles(MmaKind::tf32, 128, true),
+    prefill_tiles(MmaKind::tf32, 256, false),
+    prefill_tiles(MmaKind::tf32, 256, true),
+    prefill_tiles(MmaKind::b16, 32, false),
+    prefill_tiles(MmaKind::b16, 32, true),
+    prefill_tiles(MmaKind::b16, 64, false),
+    prefill_tiles(MmaKind::b16, 64, true),
+    prefill_tiles(MmaKind::b16, 128, false),
+    prefill_tiles(MmaKind::b16, 128, true),
+    prefill_tiles(MmaKind::b16, 256, false),
+    prefill_tiles(MmaKind::b16, 256, true),
+    short_tiles(MmaKind::tf32x3, 64),
+    short_tiles(MmaKind::tf32x3, 128),
+    short_tiles(MmaKind::b16, 64),
+    short_tiles(MmaKind::b16, 128),
+    decode_tiles(MmaKind::tf32x3, 64),
+    decode_tiles(MmaKind::tf32x3, 128),
+    decode_tiles(MmaKind::b16, 64),
+    decode_tiles(MmaKind::b16, 128),
+    decode_tiles(MmaKind::b16, 256),
+};
+
+constexpr bool is_compiled(const TileConfig& tiles) {
+  for (const TileConfig& one : all_tiles) {
+    if (tiles == one) return true;
+  }
+  return false;
+}
+
+// Calls function.operator()<tiles>() with those of `all_tiles` that are equal to `tiles`.
+template <int index = 0, class Function>
+void with_compiled_tiles(const TileConfig& tiles, Function&& function) {
+  if constexpr (index < sizeof(all_tiles) / sizeof(TileConfig)) {
+    if (tiles == all_tiles[index]) return function.template operator()<all_tiles[index]>();
+    with_compiled_tiles<index + 1>(tiles, function);
+  }
+}
+
+}  // namespace rapt::gpu::flash_mma

@@ -2,12 +2,11 @@
 // are what the second takes, rounded to 16 bits.
 #pragma once
 
-#include "src/cuda/flash_mma/fragments.cuh"
-#include "src/cuda/ptx/pack.cuh"
+#include "src/gpu/flash_mma/fragments.hpp"
 
-namespace rapt::cuda::flash_mma {
+namespace rapt::gpu::flash_mma {
 
-template <TileConfig config, class Element>
+template <class Target, TileConfig config, class Element>
 struct MmaB16 {
   static constexpr int row_tiles = config.row_tiles, key_tiles = config.warp_keys() / 8;
   using Tile = TileLayout<Element, config.dim>;
@@ -24,11 +23,11 @@ struct MmaB16 {
       uint32_t a[row_tiles][4];
       RAPT_UNROLL
       for (int m = 0; m < row_tiles; ++m)
-        ptx::ldmatrix(queries + left_operand<Tile>(m * 16, step), a[m]);
+        Target::ldmatrix(queries + left_operand<Target, Tile>(m * 16, step), a[m]);
       RAPT_UNROLL
       for (int pair = 0; pair < key_tiles / 2; ++pair) {
         uint32_t b[4];
-        ptx::ldmatrix(keys + right_operand<Tile>(pair * 16, step), b);
+        Target::ldmatrix(keys + right_operand<Target, Tile>(pair * 16, step), b);
         multiply_pair(scores, pair, a, b);
       }
     }
@@ -50,13 +49,13 @@ struct MmaB16 {
         RAPT_UNROLL
         for (int i = 0; i < 4; ++i) {
           const float* two = &scores.at[2 * m + i % 2][4 * step + i / 2 * 2];
-          weights[m][i] = ptx::pack_two<Element>(two[0], two[1]);
+          weights[m][i] = Target::template pack_two<Element>(two[0], two[1]);
         }
       }
       RAPT_UNROLL
       for (int pair = 0; pair < config.dim / 16; ++pair) {
         uint32_t b[4];
-        ptx::ldmatrix_transposed(values + rows_of_values<Tile>(step * 16, pair), b);
+        Target::ldmatrix_transposed(values + rows_of_values<Target, Tile>(step * 16, pair), b);
         multiply_pair(out, pair, weights, b);
       }
     }
@@ -73,10 +72,11 @@ struct MmaB16 {
       for (int m = 0; m < row_tiles; ++m) {
         float* upper = &sums.at[2 * m][4 * pair + 2 * n];
         float* lower = &sums.at[2 * m + 1][4 * pair + 2 * n];
-        ptx::mma<Element>(upper[0], upper[1], lower[0], lower[1], a[m], b[2 * n], b[2 * n + 1]);
+        Target::template mma<Element>(upper[0], upper[1], lower[0], lower[1], a[m], b[2 * n],
+                                      b[2 * n + 1]);
       }
     }
   }
 };
 
-}  // namespace rapt::cuda::flash_mma
+}  // namespace rapt::gpu::flash_mma

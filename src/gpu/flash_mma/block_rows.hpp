@@ -2,20 +2,16 @@
 // see, what becomes of their scores, and how their results leave.
 #pragma once
 
-#include "src/cuda/flash_mma/fragments.cuh"
-#include "src/cuda/flash_mma/parameters.hpp"
-#include "src/cuda/ptx/barrier.cuh"
-#include "src/cuda/ptx/cp_async.cuh"
+#include "src/gpu/flash_mma/fragments.hpp"
+#include "src/gpu/flash_mma/parameters.hpp"
 #include "src/gpu/lane_groups.hpp"
 #include "src/gpu/long_sums.hpp"
 
-namespace rapt::cuda::flash_mma {
-
-using gpu::Index;
+namespace rapt::gpu::flash_mma {
 
 // `warps_together`: warps that decide as one whether they see a tile of keys, since their products
 // are one.
-template <TileConfig config, class Element, int warps_together = 1>
+template <class Target, TileConfig config, class Element, int warps_together = 1>
 struct BlockRows {
   using Parameters = flash_mma::Parameters;
   using Scores = RowsOf<config, config.warp_keys()>;
@@ -24,13 +20,12 @@ struct BlockRows {
   static constexpr int rows = Scores::rows, warp_rows = config.row_tiles * 16;
   static constexpr int block_rows = config.rows(), warp_keys = config.warp_keys();
   // In the end, over the tiles: what key warps have of each row.
-  static constexpr int lanes = config.dim / gpu::split_kv_elements;
-  using Merge = gpu::LaneGroups<Target, lanes, config.key_warps, block_rows, 8>;
+  static constexpr int lanes = config.dim / split_kv_elements;
+  using Merge = LaneGroups<Target, lanes, config.key_warps, block_rows, 8>;
   // Tiles between two times that the sums of weights are promoted, and the result. A tile's
   // weights are summed apart, and so is its part of a result of f32: they are one addition.
-  static constexpr int sums_span = gpu::span_of_sums<float> / 2;
-  static constexpr int span =
-      sizeof(Element) == 4 ? sums_span : gpu::span_of_sums<Element> / warp_keys;
+  static constexpr int sums_span = span_of_sums<float> / 2;
+  static constexpr int span = sizeof(Element) == 4 ? sums_span : span_of_sums<Element> / warp_keys;
   static_assert((config.keys & (config.keys - 1)) == 0 && (span & (span - 1)) == 0);
 
   // attend(p, block) leaves results of the block's rows in shared memory.
@@ -45,10 +40,10 @@ struct BlockRows {
   }
 
   // Of the warps that have rows; others may help them.
-  RAPT_DEVICE static void barrier() { ptx::named_barrier_sync(0, threads); }
+  RAPT_DEVICE static void barrier() { Target::barrier_of_first(threads); }
 
   struct Block {
-    gpu::RowTile tile;
+    RowTile tile;
     int kv_head, chunk;
   };
   // All kv heads of a sequence start together, and of their rows the last ones first: under a
@@ -56,14 +51,14 @@ struct BlockRows {
   RAPT_DEVICE static Block block_at(const Parameters& p, int index) {
     const int tiles = p.kv_heads.quotient(index), chunks = p.tiles.quotient(tiles);
     const int tile = p.tiles.value - 1 - p.tiles.remainder(tiles);
-    return {gpu::row_tile(p, p.chunks.quotient(chunks), tile), p.kv_heads.remainder(index),
+    return {row_tile(p, p.chunks.quotient(chunks), tile), p.kv_heads.remainder(index),
             p.chunks.remainder(chunks)};
   }
 
   // Null where there is none.
   RAPT_DEVICE static const Element* query_row(const Parameters& p, const Block& block, int row) {
     if (row >= block.tile.rows) return nullptr;
-    const gpu::SplitKvRow of = gpu::row_at(p, block.kv_head, block.tile.first_row + row);
+    const SplitKvRow of = row_at(p, block.kv_head, block.tile.first_row + row);
     const semantics::Place place = semantics::query_place(p.call, block.tile.sequence, of.query);
     return static_cast<const Element*>(p.call.q) +
            semantics::row_offset(p.call.q_stride, place, of.head);
@@ -71,17 +66,17 @@ struct BlockRows {
 
   // Rows go out from where attend() left them.
   RAPT_DEVICE static void finish(const Parameters& p, const Block& block) {
-    const gpu::RowTile& tile = block.tile;
+    const RowTile& tile = block.tile;
     for (int i = Target::thread(); i < tile.rows * lanes; i += threads) {
-      float out[gpu::split_kv_elements];
-      const gpu::RowState state = Merge::merged(i / lanes, i % lanes, out);
-      const gpu::SplitKvRow row = gpu::row_at(p, block.kv_head, tile.first_row + i / lanes);
-      const int at = i % lanes * gpu::split_kv_elements;
+      float out[split_kv_elements];
+      const RowState state = Merge::merged(i / lanes, i % lanes, out);
+      const SplitKvRow row = row_at(p, block.kv_head, tile.first_row + i / lanes);
+      const int at = i % lanes * split_kv_elements;
       if (tile.has_one_chunk())
-        gpu::finish_row<Target, Element>(p, tile.sequence, row, at, state, out);
+        finish_row<Target, Element>(p, tile.sequence, row, at, state, out);
       else
-        gpu::store_partial<Target>(p, gpu::first_partial(p, tile.sequence, row) + block.chunk, at,
-                                   state, out);
+        store_partial<Target>(p, first_partial(p, tile.sequence, row) + block.chunk, at, state,
+                              out);
     }
   }
 
@@ -102,7 +97,7 @@ struct BlockRows {
     Keys some, all;  // that at least one row of the warps together sees, and that all see
   };
   RAPT_DEVICE static WarpTile warp_tile_of(const Parameters& p, const Block& block) {
-    const gpu::RowTile& tile = block.tile;
+    const RowTile& tile = block.tile;
     const int skipped = block.chunk * tile.chunk_keys, left = tile.keys - skipped;
     const int begin = tile.first_key + skipped;
     WarpTile warp_tile = {
@@ -148,7 +143,7 @@ struct BlockRows {
     RAPT_DEVICE Results() {
       RAPT_UNROLL
       for (int i = 0; i < rows; ++i) {
-        row_max[i] = gpu::minus_infinity;
+        row_max[i] = minus_infinity;
         sums[i][0] = 0;
       }
     }
@@ -167,22 +162,22 @@ struct BlockRows {
     }
 
    private:
-    gpu::PromotedSums<Target, rows, 1> sums_;
-    gpu::PromotedSums<Target, rows, Out::columns> out_;
+    PromotedSums<Target, rows, 1> sums_;
+    PromotedSums<Target, rows, Out::columns> out_;
   };
 
   // Leaves (row max, sum, out) in shared memory, where tiles were.
   RAPT_DEVICE static void store_results(const Results& results) {
-    ptx::cp_async_wait_all();
+    Target::cp_async_wait_all();
     barrier();  // the tiles are used
     RAPT_UNROLL
     for (int i = 0; i < rows; ++i) {
-      const int row = row_warp() * warp_rows + row_of_lane(i);
-      const float sum = gpu::sum_over<Target, 4>(results.sums[i][0]);
+      const int row = row_warp() * warp_rows + row_of_lane<Target>(i);
+      const float sum = sum_over<Target, 4>(results.sums[i][0]);
       if (Target::lane() % 4 == 0) Merge::store_state(key_warp(), row, {results.row_max[i], sum});
       RAPT_UNROLL
       for (int j = 0; j < Out::columns; j += 2)
-        Merge::store_two(key_warp(), row, column_of_lane(j), results.out.at[i][j],
+        Merge::store_two(key_warp(), row, column_of_lane<Target>(j), results.out.at[i][j],
                          results.out.at[i][j + 1]);
     }
   }
@@ -200,15 +195,15 @@ struct BlockRows {
     }
     RAPT_NO_UNROLL
     for (int i = 0; i < rows; ++i) {
-      const int row = warp_tile.first + row_of_lane(i);
+      const int row = warp_tile.first + row_of_lane<Target>(i);
       if (row >= warp_tile.end) continue;
-      const gpu::SplitKvRow at = gpu::row_at(p, warp_tile.kv_head, row);
+      const SplitKvRow at = row_at(p, warp_tile.kv_head, row);
       const int position = at.query + warp_tile.offset;
       RAPT_NO_UNROLL
       for (int j = 0; j < Scores::columns; ++j) {
-        const int key = first + column_of_lane(j);
+        const int key = first + column_of_lane<Target>(j);
         if (semantics::in_window(p.call.window, position, key, warp_tile.kv_len))
-          memory.at[i][j] = gpu::scored_exponent<Target, Element>(
+          memory.at[i][j] = scored_exponent<Target, Element>(
               p.call, warp_tile.sequence, at.head, at.query, position, key, memory.at[i][j]);
       }
     }
@@ -224,13 +219,13 @@ struct BlockRows {
                                      Scores& scores) {
     RAPT_UNROLL
     for (int i = 0; i < rows; ++i) {
-      const int query = p.group.quotient(warp_tile.first + row_of_lane(i));
+      const int query = p.group.quotient(warp_tile.first + row_of_lane<Target>(i));
       const Keys seen = keys_in(
           semantics::key_range(p.call.window, query + warp_tile.offset, warp_tile.keys.end));
       RAPT_UNROLL
       for (int j = 0; j < Scores::columns; ++j) {
-        const int key = first + column_of_lane(j);
-        if (key < seen.begin || key >= seen.end) scores.at[i][j] = gpu::minus_infinity;
+        const int key = first + column_of_lane<Target>(j);
+        if (key < seen.begin || key >= seen.end) scores.at[i][j] = minus_infinity;
       }
     }
   }
@@ -246,11 +241,11 @@ struct BlockRows {
       float largest = row[0];
       RAPT_UNROLL
       for (int j = 1; j < Scores::columns; ++j) largest = fmaxf(largest, row[j]);
-      largest = Target::product(gpu::largest_over<Target, 4>(largest), scale);
+      largest = Target::product(largest_over<Target, 4>(largest), scale);
       const float new_max = fmaxf(largest, results.row_max[i]);
-      rescale[i] = gpu::rescale_factor<Target>(results.row_max[i], new_max);
+      rescale[i] = rescale_factor<Target>(results.row_max[i], new_max);
       results.row_max[i] = new_max;
-      huge = huge || !gpu::can_be_fused(gpu::finite_max(new_max));
+      huge = huge || !can_be_fused(finite_max(new_max));
     }
     if (huge) {
       RAPT_UNROLL
@@ -264,7 +259,7 @@ struct BlockRows {
     RAPT_UNROLL
     for (int i = 0; i < rows; ++i) {
       float(&row)[Scores::columns] = scores.at[i];
-      const float base = gpu::finite_max(results.row_max[i]);
+      const float base = finite_max(results.row_max[i]);
       float sum = 0;
       RAPT_UNROLL
       for (int j = 0; j < Scores::columns; ++j) {
@@ -276,4 +271,4 @@ struct BlockRows {
   }
 };
 
-}  // namespace rapt::cuda::flash_mma
+}  // namespace rapt::gpu::flash_mma

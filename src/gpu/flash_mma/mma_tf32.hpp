@@ -15,11 +15,11 @@
 // are of no use.
 #pragma once
 
-#include "src/cuda/flash_mma/loads.cuh"
+#include "src/gpu/flash_mma/loads.hpp"
 
-namespace rapt::cuda::flash_mma {
+namespace rapt::gpu::flash_mma {
 
-template <TileConfig config>
+template <class Target, TileConfig config>
 struct MmaTf32 {
   static constexpr bool exact = config.mma_kind == MmaKind::tf32x3;
   static constexpr int row_tiles = config.row_tiles, key_tiles = config.warp_keys() / 8;
@@ -34,14 +34,14 @@ struct MmaTf32 {
 
   // A thread prepares the queries that it has loaded.
   RAPT_DEVICE static void prepare(uint32_t queries) {
-    for_each_access<float, block_rows, config.dim, threads>(queries, [](uint32_t address) {
+    for_each_access<Target, float, block_rows, config.dim, threads>(queries, [](uint32_t address) {
       uint32_t some[4], low_parts[4];
-      ptx::load_shared(address, some);
+      Target::load_shared(address, some);
       split(some, low_parts);
       if constexpr (exact)
-        ptx::store_shared(address + low_parts_at, low_parts);
+        Target::store_shared(address + low_parts_at, low_parts);
       else
-        ptx::store_shared(address, some);
+        Target::store_shared(address, some);
     });
   }
 
@@ -77,8 +77,8 @@ struct MmaTf32 {
         for (int m = 0; m < row_tiles; ++m) {
           RAPT_UNROLL
           for (int i = 0; i < 4; ++i)
-            left[step][m][i] =
-                __float_as_uint(weights.at[2 * m + i % 2][2 * (first_step + step) + i / 2]);
+            left[step][m][i] = __builtin_bit_cast(
+                uint32_t, weights.at[2 * m + i % 2][2 * (first_step + step) + i / 2]);
           split(left[step][m], left_low[step][m]);
         }
       }
@@ -91,8 +91,8 @@ struct MmaTf32 {
           RAPT_UNROLL
           for (int i = 0; i < 2 * sum_tiles; ++i)
             right[i] =
-                ptx::load_shared(start + ((first_step + step) * 8 + i % 2) * Tile::row_bytes +
-                                 (first_tile + i / 2) * 32);
+                Target::load_shared(start + ((first_step + step) * 8 + i % 2) * Tile::row_bytes +
+                                    (first_tile + i / 2) * 32);
           split(right, right_low);
           if constexpr (exact) {
             multiply(left[step], right_low, 0, sums);
@@ -133,8 +133,8 @@ struct MmaTf32 {
     RAPT_UNROLL
     for (int i = 0; i < n; ++i) {
       if constexpr (exact) {
-        low_parts[i] = ptx::low_part_of_tf32(x[i]);
-      } else if (isfinite(__uint_as_float(x[i]))) {  // a NaN would become a number
+        low_parts[i] = Target::low_part_of_tf32(x[i]);
+      } else if (isfinite(__builtin_bit_cast(float, x[i]))) {  // a NaN would become a number
         x[i] += 0x1000u;
       }
     }
@@ -149,7 +149,8 @@ struct MmaTf32 {
       RAPT_UNROLL
       for (int m = 0; m < row_tiles; ++m) {
         float(&c)[4] = sums.at[m][first + i];
-        ptx::mma<float>(c[0], c[1], c[2], c[3], left[m], right[2 * i], right[2 * i + 1]);
+        Target::template mma<float>(c[0], c[1], c[2], c[3], left[m], right[2 * i],
+                                    right[2 * i + 1]);
       }
     }
   }
@@ -163,17 +164,17 @@ struct MmaTf32 {
       uint32_t left[row_tiles][4], left_low[row_tiles][4];
       RAPT_UNROLL
       for (int m = 0; m < row_tiles; ++m) {
-        const uint32_t from = queries + left_operand<Tile>(m * 16, step);
-        ptx::ldmatrix(from, left[m]);
+        const uint32_t from = queries + left_operand<Target, Tile>(m * 16, step);
+        Target::ldmatrix(from, left[m]);
         if constexpr (keeps_low_parts)
-          ptx::ldmatrix(from + low_parts_at, left_low[m]);
+          Target::ldmatrix(from + low_parts_at, left_low[m]);
         else if constexpr (exact)
           split(left[m], left_low[m]);
       }
       RAPT_UNROLL
       for (int tile = 0; tile < key_tiles; tile += 2) {
         uint32_t right[4], right_low[4];
-        ptx::ldmatrix(keys + right_operand<Tile>(tile * 8, step), right);
+        Target::ldmatrix(keys + right_operand<Target, Tile>(tile * 8, step), right);
         split(right, right_low);
         if constexpr (exact) multiply(left, right_low, tile, small);
         multiply(left, right, tile, large);
@@ -195,4 +196,4 @@ struct MmaTf32 {
   }
 };
 
-}  // namespace rapt::cuda::flash_mma
+}  // namespace rapt::gpu::flash_mma

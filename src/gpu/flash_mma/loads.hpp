@@ -1,12 +1,11 @@
 // Tiles from global to shared memory.
 #pragma once
 
-#include "src/cuda/flash_mma/fragments.cuh"
-#include "src/cuda/flash_mma/parameters.hpp"
-#include "src/cuda/ptx/cp_async.cuh"
+#include "src/gpu/flash_mma/fragments.hpp"
+#include "src/gpu/flash_mma/parameters.hpp"
 #include "src/gpu/rows.hpp"
 
-namespace rapt::cuda::flash_mma {
+namespace rapt::gpu::flash_mma {
 
 // Where the keys, or the values, of one sequence and kv head begin.
 template <class Element>
@@ -14,34 +13,34 @@ class KeyRows {
  public:
   // `stride` is that of `data`: call.k and call.k_stride, or call.v and call.v_stride.
   RAPT_DEVICE KeyRows(const Parameters& p, const semantics::Sequence& sequence, const void* data,
-                      const gpu::Index (&stride)[3], gpu::Index kv_head)
+                      const Index (&stride)[3], Index kv_head)
       : p_(p), stride_(stride), sequence_(static_cast<int>(sequence.index)) {
     const semantics::Place origin =
         paged() ? semantics::Place{0, 0} : semantics::key_place(p.call, sequence, 0);
     first_ = static_cast<const Element*>(data) + semantics::row_offset(stride, origin, kv_head);
   }
 
-  RAPT_DEVICE gpu::Index stride() const { return stride_[1]; }  // where not paged
+  RAPT_DEVICE Index stride() const { return stride_[1]; }  // where not paged
   RAPT_DEVICE bool paged() const { return p_.call.page_table; }
   RAPT_DEVICE const Element* at(int key) const {
     if (!paged()) return first_ + key * stride_[1];
-    const gpu::Index page = semantics::existing_page(
+    const Index page = semantics::existing_page(
         p_.call, p_.call.page_table[sequence_ * p_.call.page_table_stride + p_.page.quotient(key)]);
     return first_ + page * stride_[0] + p_.page.remainder(key) * stride_[1];
   }
 
  private:
   const Parameters& p_;
-  const gpu::Index (&stride_)[3];
+  const Index (&stride_)[3];
   int sequence_;
   const Element* first_;
 };
 
 // Which 16 bytes of a tile a thread loads: a column of some rows.
-template <class Element, int columns, int threads>
+template <class Target, class Element, int columns, int threads>
 struct Accesses {
   using Tile = TileLayout<Element, columns>;
-  static constexpr int width = gpu::elements_per_access<Element>, of_row = columns / width;
+  static constexpr int width = elements_per_access<Element>, of_row = columns / width;
   static constexpr int rows_at_once = threads / of_row;
   static_assert(threads % of_row == 0);
 
@@ -53,9 +52,9 @@ struct Accesses {
 };
 
 // Calls change(address) for all that the thread loads of `rows` rows.
-template <class Element, int rows, int columns, int threads, class Change>
+template <class Target, class Element, int rows, int columns, int threads, class Change>
 RAPT_DEVICE void for_each_access(uint32_t tile, Change change) {
-  using Mine = Accesses<Element, columns, threads>;
+  using Mine = Accesses<Target, Element, columns, threads>;
   RAPT_NO_UNROLL
   for (int i = 0; i < rows; i += Mine::rows_at_once)
     change(Mine::first(tile) + i * Mine::Tile::row_bytes);
@@ -65,11 +64,11 @@ RAPT_DEVICE void for_each_access(uint32_t tile, Change change) {
 // for a row of zeros; `somewhere` is any address. Rows that are not read `whole`, 16 bytes at a
 // time, are there when this returns. Those that lie `in_steps` of `stride` are whole, and all
 // exist.
-template <class Element, int rows, int columns, int threads, class RowAt>
-RAPT_DEVICE void load_rows(uint32_t tile, gpu::Index dim, bool whole, bool in_steps,
-                           gpu::Index stride, const void* somewhere, RowAt row_at) {
-  using Mine = Accesses<Element, columns, threads>;
-  using Tile = Mine::Tile;
+template <class Target, class Element, int rows, int columns, int threads, class RowAt>
+RAPT_DEVICE void load_rows(uint32_t tile, Index dim, bool whole, bool in_steps, Index stride,
+                           const void* somewhere, RowAt row_at) {
+  using Mine = Accesses<Target, Element, columns, threads>;
+  using Tile = typename Mine::Tile;
   constexpr int width = Mine::width, rows_at_once = Mine::rows_at_once;
   static_assert(rows % rows_at_once == 0);
   const int row = Mine::row(), column = Mine::column();
@@ -79,24 +78,24 @@ RAPT_DEVICE void load_rows(uint32_t tile, gpu::Index dim, bool whole, bool in_st
     const Element* from = row_at(row) + column;
     RAPT_UNROLL
     for (int i = 0; i < rows; i += rows_at_once) {
-      ptx::cp_async(to + i * Tile::row_bytes, from, wanted);
+      Target::cp_async(to + i * Tile::row_bytes, from, wanted);
       from += rows_at_once * stride;
     }
   } else if (whole) {
     RAPT_NO_UNROLL
     for (int i = 0; i < rows; i += rows_at_once) {
       const Element* from = column < dim ? row_at(row + i) : nullptr;
-      ptx::cp_async(to + i * Tile::row_bytes, from ? from + column : somewhere, from);
+      Target::cp_async(to + i * Tile::row_bytes, from ? from + column : somewhere, from);
     }
   } else {
     RAPT_NO_UNROLL
     for (int i = 0; i < rows; i += rows_at_once) {
-      gpu::RawRow<Element, width> raw = {};
+      RawRow<Element, width> raw = {};
       const Element* from = row_at(row + i);
-      if (from) raw = gpu::load_raw_row<Target, width>(from, column, dim, false);
-      ptx::store_shared(to + i * Tile::row_bytes, raw.access[0].at);
+      if (from) raw = load_raw_row<Target, width>(from, column, dim, false);
+      Target::store_shared(to + i * Tile::row_bytes, raw.access[0].at);
     }
   }
 }
 
-}  // namespace rapt::cuda::flash_mma
+}  // namespace rapt::gpu::flash_mma

@@ -1,4 +1,4 @@
-// flash_mma: online softmax on tensor cores, for every NVIDIA GPU since Ampere.
+// flash_mma: online softmax on tensor cores, for every NVIDIA GPU since Ampere, and the emulator.
 //
 // The queries of a sequence and the heads of a group meet the group's kv head together, as in
 // split_kv. A block takes some of these rows through the keys that they see, or through a chunk of
@@ -20,28 +20,28 @@
 // keys is finished by split_kv's second kernel.
 #pragma once
 
-#include "src/cuda/flash_mma/block_rows.cuh"
-#include "src/cuda/flash_mma/loads.cuh"
-#include "src/cuda/flash_mma/mma_b16.cuh"
-#include "src/cuda/flash_mma/mma_tf32.cuh"
+#include "src/gpu/flash_mma/block_rows.hpp"
+#include "src/gpu/flash_mma/loads.hpp"
+#include "src/gpu/flash_mma/mma_b16.hpp"
+#include "src/gpu/flash_mma/mma_tf32.hpp"
 
-namespace rapt::cuda::flash_mma {
+namespace rapt::gpu::flash_mma {
 
-template <TileConfig config, class Element>
+template <class Target, TileConfig config, class Element>
 struct BlockMmaOf {
-  using Type = MmaB16<config, Element>;
+  using Type = MmaB16<Target, config, Element>;
 };
-template <TileConfig config>
-struct BlockMmaOf<config, float> {
-  using Type = MmaTf32<config>;
+template <class Target, TileConfig config>
+struct BlockMmaOf<Target, config, float> {
+  using Type = MmaTf32<Target, config>;
 };
 
-template <TileConfig config, class Element>
+template <class Target, TileConfig config, class Element>
 struct FlashMma {
   using Parameters = flash_mma::Parameters;
-  using BlockMma = BlockMmaOf<config, Element>::Type;
-  using Rows = BlockRows<config, Element>;
-  using Scores = Rows::Scores;
+  using BlockMma = typename BlockMmaOf<Target, config, Element>::Type;
+  using Rows = BlockRows<Target, config, Element>;
+  using Scores = typename Rows::Scores;
   static constexpr int threads = Rows::threads, blocks = Rows::blocks;
   static constexpr int warp_keys = Rows::warp_keys;
   // Byte offsets of the tiles: Q (rows, dim), and K and V (keys, dim) of each stage.
@@ -52,33 +52,34 @@ struct FlashMma {
   static constexpr int tile_bytes = keys_at + config.stages * stage_bytes;
   static constexpr int merge_bytes = Rows::Merge::bytes;
   static constexpr int shared_bytes = merge_bytes > tile_bytes ? merge_bytes : tile_bytes;
+  static constexpr int shared_limit = most_shared_bytes_with_mma;
 
   RAPT_DEVICE static void run(const Parameters& p) { Rows::run(p, attend); }
 
  private:
   // Leaves (row max, sum, out) of every row and key warp in shared memory.
-  RAPT_DEVICE static void attend(const Parameters& p, const Rows::Block& block) {
+  RAPT_DEVICE static void attend(const Parameters& p, const typename Rows::Block& block) {
     const semantics::Call& call = p.call;
-    const gpu::RowTile& tile = block.tile;
+    const RowTile& tile = block.tile;
     const typename Rows::WarpTile warp_tile = Rows::warp_tile_of(p, block);
     const KeyRows<Element> key_rows(p, tile.sequence, call.k, call.k_stride, warp_tile.kv_head);
     const KeyRows<Element> value_rows(p, tile.sequence, call.v, call.v_stride, warp_tile.kv_head);
-    const bool whole_qk = gpu::whole_accesses<Element>(p.aligned, call.qk_dim);
-    const bool whole_v = gpu::whole_accesses<Element>(p.aligned, call.v_dim);
-    const bool score_mod = config.score_mod && gpu::has_score_mod(call);
-    const float scale = score_mod ? 1.0f : call.scale * gpu::log2_e;
+    const bool whole_qk = whole_accesses<Element>(p.aligned, call.qk_dim);
+    const bool whole_v = whole_accesses<Element>(p.aligned, call.v_dim);
+    const bool score_mod = config.score_mod && has_score_mod(call);
+    const float scale = score_mod ? 1.0f : call.scale * log2_e;
 
-    const uint32_t queries = ptx::shared_address(block_memory);
+    const uint32_t queries = Target::shared_address();
     const uint32_t keys = queries + keys_at, values = queries + values_at;
     const uint32_t warp_queries = queries + Rows::row_warp() * Rows::warp_rows * row_bytes;
     const int of_key_warp = Rows::key_warp() * warp_keys * row_bytes;
-    load_rows<Element, Rows::block_rows, config.dim, threads>(
+    load_rows<Target, Element, Rows::block_rows, config.dim, threads>(
         queries, call.qk_dim, whole_qk, false, 0, call.q,
         [&](int row) { return Rows::query_row(p, block, row); });
     const auto load_keys = [&](uint32_t to, const KeyRows<Element>& from, Index dim, bool whole,
                                int first) {
       const bool in_steps = whole && !from.paged() && first + config.keys <= warp_tile.keys.end;
-      load_rows<Element, config.keys, config.dim, threads>(
+      load_rows<Target, Element, config.keys, config.dim, threads>(
           to, dim, whole, in_steps, from.stride(), call.q, [&](int row) -> const Element* {
             return first + row < warp_tile.keys.end ? from.at(first + row) : nullptr;
           });
@@ -92,11 +93,11 @@ struct FlashMma {
       load_keys(keys, key_rows, call.qk_dim, whole_qk, first);
       if constexpr (config.stages == 2) {
         load_keys(values, value_rows, call.v_dim, whole_v, first);
-        ptx::cp_async_commit();
+        Target::cp_async_commit();
       }
     }
     if constexpr (BlockMma::prepares) {
-      ptx::cp_async_wait_all();
+      Target::cp_async_wait_all();
       BlockMma::prepare(queries);
     }
     RAPT_NO_UNROLL
@@ -107,11 +108,11 @@ struct FlashMma {
       const int next = first + config.keys;
       Scores scores;
       if constexpr (config.stages == 1) {
-        ptx::cp_async_wait_all();
+        Target::cp_async_wait_all();
         Target::block_barrier();  // the keys are there, the last tile's values are used
         load_keys(values, value_rows, call.v_dim, whole_v, first);
         if (seen) BlockMma::score(warp_queries, keys + of_key_warp, scores);
-        ptx::cp_async_wait_all();
+        Target::cp_async_wait_all();
         Target::block_barrier();  // the values are there, the keys are used
         if (next < warp_tile.keys.end) load_keys(keys, key_rows, call.qk_dim, whole_qk, next);
       } else {
@@ -120,8 +121,8 @@ struct FlashMma {
           load_keys(keys + other, key_rows, call.qk_dim, whole_qk, next);
           load_keys(values + other, value_rows, call.v_dim, whole_v, next);
         }
-        ptx::cp_async_commit();
-        ptx::cp_async_wait_previous();
+        Target::cp_async_commit();
+        Target::cp_async_wait_previous();
         Target::block_barrier();  // the tile is there
         if (seen) BlockMma::score(warp_queries, keys + stage + of_key_warp, scores);
       }
@@ -146,4 +147,4 @@ struct FlashMma {
   }
 };
 
-}  // namespace rapt::cuda::flash_mma
+}  // namespace rapt::gpu::flash_mma

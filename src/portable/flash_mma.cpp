@@ -1,62 +1,16 @@
-// cuda.flash_mma as the registry knows it: what it takes, how long it should take, and which tiles
-// and splits a call gets.
+#include "src/portable/flash_mma.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
 #include "src/core/text.hpp"
-#include "src/cuda/check.hpp"
-#include "src/cuda/compiled_code.hpp"
-#include "src/cuda/flash_mma/parameters.hpp"
-#include "src/cuda/kernels.hpp"
-#include "src/gpu/split_kv.hpp"
 #include "src/portable/common.hpp"
 #include "src/portable/key_splits.hpp"
 
-namespace rapt {
-
-namespace cuda {
-struct Launcher;  // launcher.cuh, for nvcc alone
-}
-extern template void gpu::launch_split_kv_combine<cuda::Launcher>(const gpu::SplitKvParameters&,
-                                                                  gpu::Where);
-
-namespace cuda::flash_mma {
-
-// In the .cu files.
-#define RAPT_COMPILED_ELSEWHERE(config) \
-  extern template void launch<config>(const Parameters&, gpu::Where);
-#define RAPT_PREFILL_TILES(mma_kind, dim)                        \
-  RAPT_COMPILED_ELSEWHERE((prefill_tiles(mma_kind, dim, false))) \
-  RAPT_COMPILED_ELSEWHERE((prefill_tiles(mma_kind, dim, true)))
-RAPT_PREFILL_TILES(MmaKind::tf32x3, 32)
-RAPT_PREFILL_TILES(MmaKind::tf32x3, 64)
-RAPT_PREFILL_TILES(MmaKind::tf32x3, 128)
-RAPT_PREFILL_TILES(MmaKind::tf32x3, 256)
-RAPT_PREFILL_TILES(MmaKind::tf32, 32)
-RAPT_PREFILL_TILES(MmaKind::tf32, 64)
-RAPT_PREFILL_TILES(MmaKind::tf32, 128)
-RAPT_PREFILL_TILES(MmaKind::tf32, 256)
-RAPT_PREFILL_TILES(MmaKind::b16, 32)
-RAPT_PREFILL_TILES(MmaKind::b16, 64)
-RAPT_PREFILL_TILES(MmaKind::b16, 128)
-RAPT_PREFILL_TILES(MmaKind::b16, 256)
-RAPT_COMPILED_ELSEWHERE((decode_tiles(MmaKind::tf32x3, 64)))
-RAPT_COMPILED_ELSEWHERE((decode_tiles(MmaKind::tf32x3, 128)))
-RAPT_COMPILED_ELSEWHERE((decode_tiles(MmaKind::b16, 64)))
-RAPT_COMPILED_ELSEWHERE((decode_tiles(MmaKind::b16, 128)))
-RAPT_COMPILED_ELSEWHERE((decode_tiles(MmaKind::b16, 256)))
-RAPT_COMPILED_ELSEWHERE((short_tiles(MmaKind::tf32x3, 64)))
-RAPT_COMPILED_ELSEWHERE((short_tiles(MmaKind::tf32x3, 128)))
-RAPT_COMPILED_ELSEWHERE((short_tiles(MmaKind::b16, 64)))
-RAPT_COMPILED_ELSEWHERE((short_tiles(MmaKind::b16, 128)))
-#undef RAPT_PREFILL_TILES
-#undef RAPT_COMPILED_ELSEWHERE
-
+namespace rapt::gpu::flash_mma {
 namespace {
-
-using gpu::Index;
 
 constexpr Index most_dim = 256, most_length = 1000000000, most_splits = 256;
 // Of f32. What three products leave out of a single one shows where nothing is summed.
@@ -108,8 +62,9 @@ void with_tiles(const Problem& p, Index rows, Function function) {
   });
 }
 
+}  // namespace
+
 Support supports(const Problem& p, const Device& device) {
-  if (Support code = has_code(device); !code) return code;
   if (std::max(p.qk_dim, p.v_dim) > most_dim) return gpu::refuse_dim(p, most_dim);
   if (mma_kind_of(p) == MmaKind::tf32x3 && std::min(p.qk_dim, p.v_dim) < least_dim)
     return Support::no(text("it takes f32 with head dims of ", least_dim,
@@ -123,6 +78,8 @@ Support supports(const Problem& p, const Device& device) {
   if (const Support fit = gpu::rows_fit(p, device); !fit) return fit;
   return gpu::splits_fit(p, device, {.rows = least_rows, .splits = 2});
 }
+
+namespace {
 
 // What products reach of the tensor cores' rate for f16, per flop of the problem, when enough
 // blocks share a multiprocessor.
@@ -249,7 +206,8 @@ Index after(Index splits) {
   return splits + std::max<Index>(1, power / 8);
 }
 
-// All that are offered, best guess first.
+}  // namespace
+
 std::vector<Config> configs(const Problem& p, const Device& device) {
   struct Choice {
     Index rows, splits;
@@ -295,44 +253,26 @@ std::size_t workspace(const Task& task) {
                                 room_for(task.problem, task.device, task.config.at("splits")));
 }
 
-std::unique_ptr<const Prepared> prepare(const Task& task) {
+std::unique_ptr<const Prepared> prepare(LaunchTiles launch_tiles, const Task& task) {
   std::unique_ptr<const Prepared> result;
   const Index splits = task.config.at("splits");
   with_tiles(task.problem, task.config.at("rows"), [&]<TileConfig tiles>() {
+    static_assert(is_compiled(tiles));
     const gpu::PlannedSplits planned(
         task.problem, {.rows = tiles.rows(), .splits = splits, .chunk_step = tiles.keys},
         room_for(task.problem, task.device, splits));
     const Index at_once = Index{tiles.blocks} * std::max(task.device.multiprocessors, 1);
-    result =
-        prepared([task, planned, at_once](const semantics::Call& call, const Launch& where_to) {
-          const auto seconds = [&](const Problem& run, Index count) {
-            return Waves(run, task.device, tiles).with(count).seconds;
-          };
-          const Parameters parameters = planned.parameters(
-              call, where_to, gpu::splits_of_run(planned, task.problem, call, at_once, seconds));
-          const gpu::Where where = gpu::where(task, where_to);
-          const UseDevice current(where.device);
-          launch<tiles>(parameters, where);
-          if (parameters.chunks.value > 1)
-            gpu::launch_split_kv_combine<Launcher>(parameters, where);
-        });
+    result = prepared([launch_tiles, task, planned, at_once](const semantics::Call& call,
+                                                             const Launch& where_to) {
+      const auto seconds = [&](const Problem& run, Index count) {
+        return Waves(run, task.device, tiles).with(count).seconds;
+      };
+      const Parameters parameters = planned.parameters(
+          call, where_to, gpu::splits_of_run(planned, task.problem, call, at_once, seconds));
+      launch_tiles(tiles, parameters, gpu::where(task, where_to));
+    });
   });
   return result;
 }
 
-}  // namespace
-}  // namespace cuda::flash_mma
-
-const Kernel cuda_flash_mma = {
-    .name = "cuda.flash_mma",
-    .summary = "online softmax on tensor cores since Ampere; f32 in three mma_kind of TF32",
-    .backend = Backend::cuda,
-    .by_name_only = false,
-    .supports = cuda::flash_mma::supports,
-    .configs = cuda::flash_mma::configs,
-    .estimate = cuda::flash_mma::estimate,
-    .workspace = cuda::flash_mma::workspace,
-    .prepare = cuda::flash_mma::prepare,
-};
-
-}  // namespace rapt
+}  // namespace rapt::gpu::flash_mma
