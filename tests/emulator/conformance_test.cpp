@@ -2,6 +2,7 @@
 // harness.
 #include "tests/conformance/support.hpp"
 
+#include "src/library/registry.hpp"
 #include "src/verify/generator.hpp"
 
 namespace rapt::test {
@@ -54,11 +55,30 @@ TEST(EmulatorConformance, EveryKernelIsRightAcrossItsBlocksTilesAndChunks) {
   }
 }
 
-TEST(EmulatorConformance, FirstKeysBesideAWindowAreRefusedByName) {
-  const Problem problem = Problem::parse("b1 h1 q3 kv50 d8 f32 causal window9+4");
-  for (const Candidate& candidate : explain(problem, emulators().front()).candidates)
-    EXPECT_NE(candidate.refusal.find("first keys beside a window"), std::string::npos)
-        << candidate.kernel;
+// All tiles, for prefill, for few rows and in between, and all splits of the keys; masks, pages and
+// scores that are more than dot products across their edges.
+TEST(EmulatorConformance, ProductsOfMatrixUnitsAreRightInAllTilesAndSplits) {
+  const bool all = cases_to_run(cases) == cases;
+  int turn = 0;
+  for (const char* text :
+       {"b1 h1 s140 d32 f32 causal lse", "b1 h1 q40 kv150 d64 f32 tf32 window50:20",
+        "b1 h2/1 q70 kv140 d128 f32 sink lse", "b1 h1 q66 kv70 d256 f32 tf32 causal",
+        "b1 h1 q65 kv40 d200/256 f32", "b1 h1 q40 kv70 d20/32 f32 tf32",
+        "b1 h1 q20 kv90 d128 f32 tf32", "b1 h2/1 s135 d24/32 f16 causal alibi",
+        "b2 h2 q70 kv130 d64 bf16 varlen lengths page16 lse", "b1 h1 q30 kv200 d128 f16 softcap5",
+        "b1 h2/1 q36 kv100 d256 bf16 window60 lse", "b1 h1 q17 kv150 d40 bf16 bias:qk mask:k"}) {
+    if (!all && ++turn % 3 > 0) continue;
+    verify::Case one(Problem::parse(text), emulators().front(), 3);
+    expect_kernel_keeps_its_promise(one, "emu.flash_mma");
+  }
+}
+
+TEST(EmulatorConformance, ProductsOfMatrixUnitsNeedWavesOf32Lanes) {
+  const Problem problem = Problem::parse("b1 h1 s20 d64 f16");
+  const Kernel& kernel = find_kernel("emu.flash_mma");
+  EXPECT_TRUE(kernel.supports(problem, emulators()[0]));
+  EXPECT_EQ(kernel.supports(problem, emulators()[1]).refusal,
+            "it needs waves of 32 lanes, which emu:0 has; this is emu:1, with 64");
 }
 
 TEST(EmulatorConformance, PackedSequencesMayHaveABoundBeyondTheRowsThereAre) {

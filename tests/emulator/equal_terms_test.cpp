@@ -39,7 +39,9 @@ TEST(EqualTerms, OfADotProductAreSummedToAFewRoundings) {
       const Example example(text("h1 ", size, " lse f32 d", dim));
       for (const PlanOptions& options : plans_for(example.problem, device)) {
         if (options.kernel == "emu.gemm") continue;  // how a library sums is its own business
-        EXPECT_LE(worst_error(example, device, options), 10)
+        // Three products of TF32 leave out 2⁻²⁰ of one of f32.
+        const double allowed = options.kernel == "emu.flash_mma" ? 16 : 10;
+        EXPECT_LE(worst_error(example, device, options), allowed)
             << options.kernel << " " << options.config.to_string() << " on "
             << example.problem.to_string();
       }

@@ -15,7 +15,8 @@ TEST_P(EmulatedSpecialValues, GiveWhatIeeeArithmeticMakesOfTheFormulaInEveryKern
   const std::set<std::string> ran = expect_special_values(device, device.index, step);
   for (const KernelInfo& kernel : kernels()) {
     if (kernel.backend != device.backend) continue;
-    EXPECT_TRUE(ran.contains(std::string(kernel.name))) << kernel.name << " took no case";
+    const bool refuses = kernel.name == "emu.flash_mma" && device.index == 1;  // waves of 64
+    EXPECT_EQ(ran.contains(std::string(kernel.name)), !refuses) << kernel.name;
   }
 }
 
