@@ -76,13 +76,6 @@ struct Kernel {
   // Enough for every call within the problem's sizes.
   std::size_t (*workspace)(const Task&);
   std::unique_ptr<const Prepared> (*prepare)(const Task&);
-
-  // supports(), for those who ask: what no kernel of a backend takes is refused here.
-  Support takes(const Problem& problem, const Device& device) const {
-    if (problem.window.first_keys > 0 && backend != Backend::cpu)
-      return Support::no("it does not see the first keys beside a window; the CPU's kernels do");
-    return supports(problem, device);
-  }
 };
 
 // For kernels that have nothing to tune.

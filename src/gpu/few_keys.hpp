@@ -43,7 +43,7 @@ struct FewKeysOut {
     for (int h = 0; h < 2; ++h) {
       halves[h].aim(0, [&](int row) -> const Element* {
         const int key = h * half + row;
-        return key < t.keys.begin || key >= t.keys.end ? nullptr : value_rows.at(key);
+        return semantics::holds(t.keys, key) ? value_rows.at(key) : nullptr;
       });
       halves[h].fetch(0, first_dim, call.v_dim, whole);
     }
@@ -93,7 +93,9 @@ struct FewKeysOut {
     const semantics::Call& call = m.call;
     const Index query = semantics::smaller(t.first + Place::row(0), t.last);
     const Index position = query + t.sequence.offset;
-    const semantics::Range seen = semantics::key_range(call.window, position, t.sequence.kv_len);
+    const semantics::KeyRanges seen =
+        semantics::visible_keys(call.window, position, t.sequence.kv_len);
+    const Index end = semantics::span_of(seen).end;
     const int first_key = Place::column() * keys_each;
     const float* scores =
         m.scores + matrix_row(call, t.sequence, query, t.head) * m.chunk + first_key;
@@ -102,7 +104,7 @@ struct FewKeysOut {
     for (Index slice = 0; slice < m.slices; ++slice, scores += m.rows * m.chunk) {
       RAPT_UNROLL
       for (int j = 0; j < keys_each; j += access) {
-        if (first_key + j >= seen.end) continue;
+        if (first_key + j >= end) continue;
         const auto some =
             Target::load_fresh(reinterpret_cast<const Vector<float, access>*>(scores + j));
         RAPT_UNROLL
@@ -114,7 +116,7 @@ struct FewKeysOut {
     RAPT_UNROLL
     for (int j = 0; j < keys_each; ++j) {
       const int key = first_key + j;
-      const bool sees = key >= seen.begin && key < seen.end;
+      const bool sees = semantics::holds(seen, key);
       of_keys[j] = !sees ? minus_infinity
                    : has_score_mod(call)
                        ? scored_exponent<Target, Element>(call, t.sequence.index, t.head, query,

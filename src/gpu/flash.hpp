@@ -75,10 +75,11 @@ struct Flash {
     const KeyRows<Element> value_rows(call, sequence, call.v, call.v_stride, kv_head);
     const Index last = semantics::smaller(first + config.rows, sequence.q_len) - 1;
     const Index position = first + sequence.offset;
-    const semantics::Range some =
-        semantics::keys_of_some(call.window, position, last + sequence.offset, sequence.kv_len);
-    const semantics::Range all =
-        semantics::keys_of_all(call.window, position, last + sequence.offset, sequence.kv_len);
+    const semantics::KeyRanges some =
+        semantics::visible_to_some(call.window, position, last + sequence.offset, sequence.kv_len);
+    const semantics::KeyRanges all =
+        semantics::visible_to_all(call.window, position, last + sequence.offset, sequence.kv_len);
+    const semantics::KeyTiles tiles = semantics::key_tiles(some, config.keys);
     const bool score_mod = has_score_mod(call);
     const float scale = score_mod ? 1.0f : call.scale * log2_e;
     const bool whole_qk = whole_accesses<Element>(p.aligned, call.qk_dim);
@@ -106,11 +107,11 @@ struct Flash {
       sums[i] = {Place::column() == 0 ? start.sum : 0.0f, 0};
     }
 
-    for (Index tile = some.begin / config.keys * config.keys; tile < some.end;
-         tile += config.keys) {
+    for (Index number = 0; number < tiles.count; ++number) {
+      const Index tile = tiles.first_key(number);
       const auto row_of = [&](const KeyRows<Element>& rows, int row) {
         const Index key = tile + row;
-        return key >= some.begin && key < some.end ? rows.at(key) : nullptr;
+        return semantics::holds(some, key) ? rows.at(key) : nullptr;
       };
       Target::block_barrier();  // the last tile's values are used
       load_tile<Target, Element, config.keys, config.dim, threads>(
@@ -131,7 +132,7 @@ struct Flash {
       Target::block_barrier();  // the keys are used
       load_tile<Target, Element, config.keys, config.dim, threads>(
           keys, call.v_dim, whole_v, [&](int row) { return row_of(value_rows, row); });
-      if (score_mod || tile < all.begin || tile + config.keys > all.end) {
+      if (score_mod || !semantics::holds(all, {tile, tile + config.keys})) {
         store_tile(weights, scores);
         apply_mask(call, sequence, head, first, tile, score_mod, weights);
         RAPT_UNROLL
@@ -145,7 +146,7 @@ struct Flash {
       Target::block_barrier();
       multiply_by_columns<Place, rows_each, dims_each, config.keys>(weights, key_stride, keys,
                                                                     dim_stride, out);
-      if ((tile + config.keys) % span_of_sums<Element> == 0) promoted.promote(row_max, out);
+      if (ends_span<Element>(tile, tiles.first_key(number + 1))) promoted.promote(row_max, out);
     }
     promoted.join_out(row_max, out);
     finish(call, sequence, head, first, p.aligned, row_max, sums, out);
@@ -191,12 +192,13 @@ struct Flash {
     RAPT_NO_UNROLL
     for (int i = 0; i < rows_each; ++i) {
       const Index query = first + Place::row(i), position = query + sequence.offset;
-      const semantics::Range seen = semantics::key_range(call.window, position, sequence.kv_len);
+      const semantics::KeyRanges seen =
+          semantics::visible_keys(call.window, position, sequence.kv_len);
       RAPT_NO_UNROLL
       for (int j = 0; j < keys_each; ++j) {
         const Index key = tile + Place::column() + Place::columns * j;
         const int at = weight_at(i, j);
-        if (query >= sequence.q_len || key < seen.begin || key >= seen.end)
+        if (query >= sequence.q_len || !semantics::holds(seen, key))
           weights.store(at, minus_infinity);
         else if (score_mod)
           weights.store(at, scored_exponent<Target, Element>(call, sequence.index, head, query,

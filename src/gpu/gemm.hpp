@@ -122,9 +122,9 @@ struct GemmGather {
     const Index item = p.first_item + row / p.keys, key = row % p.keys;
     const semantics::Sequence sequence = semantics::sequence(call, item / call.kv_heads);
     if (sequence.q_len == 0) return nullptr;
-    const semantics::Range seen = semantics::keys_of_some(
+    const semantics::KeyRanges seen = semantics::visible_to_some(
         call.window, sequence.offset, sequence.offset + sequence.q_len - 1, sequence.kv_len);
-    if (key < seen.begin || key >= seen.end) return nullptr;
+    if (!semantics::holds(seen, key)) return nullptr;
     return KeyRows<Element>(call, sequence, data, stride, item % call.kv_heads).at(key);
   }
 
@@ -154,7 +154,9 @@ struct GemmSoftmax {
     const GemmRow r = gemm_row(p, row);
     if (r.query >= r.sequence.q_len) return;
     const Index position = r.query + r.sequence.offset;
-    const semantics::Range seen = semantics::key_range(call.window, position, r.sequence.kv_len);
+    const semantics::KeyRanges keys =
+        semantics::visible_keys(call.window, position, r.sequence.kv_len);
+    const semantics::Range seen = semantics::span_of(keys);
     float* scores = p.scores + row * p.keys;
     auto* weights = static_cast<Element*>(p.weights) + row * p.keys;
     const Element zero = Target::template from_float<Element>(0);
@@ -163,7 +165,8 @@ struct GemmSoftmax {
     float largest = minus_infinity;
     for (Index key = seen.begin + Target::thread(); key < seen.end; key += threads) {
       const float dot = scores[key];
-      const float exponent = has_score_mod(call)
+      const float exponent = !semantics::holds(keys, key) ? minus_infinity
+                             : has_score_mod(call)
                                  ? scored_exponent<Target, Element>(call, r.sequence.index, r.head,
                                                                     r.query, position, key, dot)
                                  : dot * (call.scale * log2_e);

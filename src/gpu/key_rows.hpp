@@ -7,29 +7,46 @@
 
 namespace rapt::gpu {
 
-template <class Element>
+// Pages of any size, for any number of keys. A Divisor does for fewer than 2³¹ keys.
+struct PageSize {
+  Index value;
+  RAPT_DEVICE Index quotient(Index key) const { return key / value; }
+  RAPT_DEVICE Index remainder(Index key) const { return key % value; }
+};
+
+template <class Element, class Pages = PageSize>
 class KeyRows {
  public:
   // `stride` is that of `data`: call.k and call.k_stride, or call.v and call.v_stride.
-  RAPT_DEVICE KeyRows(const semantics::Call& call, const semantics::Sequence& sequence,
-                      const void* data, const Index (&stride)[3], Index kv_head)
-      : call_(call), sequence_(sequence), page_stride_(stride[0]), slot_stride_(stride[1]) {
+  RAPT_DEVICE KeyRows(const semantics::Call& call, const Pages& pages,
+                      const semantics::Sequence& sequence, const void* data,
+                      const Index (&stride)[3], Index kv_head)
+      : call_(call), pages_(pages), stride_(stride), sequence_(sequence.index) {
     const semantics::Place origin =
-        call.page_table ? semantics::Place{0, 0} : semantics::key_place(call, sequence, 0);
+        paged() ? semantics::Place{0, 0} : semantics::key_place(call, sequence, 0);
     first_ = static_cast<const Element*>(data) + semantics::row_offset(stride, origin, kv_head);
   }
+  RAPT_DEVICE KeyRows(const semantics::Call& call, const semantics::Sequence& sequence,
+                      const void* data, const Index (&stride)[3],
+                      Index kv_head) requires(__is_same(Pages, PageSize))
+      : KeyRows(call, PageSize{call.page_size}, sequence, data, stride, kv_head) {}
 
-  RAPT_DEVICE const Element* at(Index key) const {
-    if (!call_.page_table) return first_ + key * slot_stride_;
-    const semantics::Place place = semantics::key_place(call_, sequence_, key);
-    return first_ + place.outer * page_stride_ + place.row * slot_stride_;
+  RAPT_DEVICE bool paged() const { return call_.page_table; }
+  RAPT_DEVICE Index stride() const { return stride_[1]; }  // from key to key, where not paged
+
+  template <class Key>
+  RAPT_DEVICE const Element* at(Key key) const {
+    if (!paged()) return first_ + key * stride_[1];
+    return first_ + semantics::page_of(call_, sequence_, pages_.quotient(key)) * stride_[0] +
+           pages_.remainder(key) * stride_[1];
   }
 
  private:
   const semantics::Call& call_;
-  const semantics::Sequence& sequence_;
+  Pages pages_;
+  const Index (&stride_)[3];
+  Index sequence_;
   const Element* first_;
-  Index page_stride_, slot_stride_;
 };
 
 }  // namespace rapt::gpu

@@ -14,6 +14,12 @@ namespace rapt::gpu {
 template <class Element>
 inline constexpr int span_of_sums = sizeof(Element) == 4 ? 128 : 8192;
 
+// Whether a span ends between a tile of keys and the next: spans are counted from key 0.
+template <class Element>
+RAPT_DEVICE bool ends_span(Index key, Index next) {
+  return key / span_of_sums<Element> != next / span_of_sums<Element>;
+}
+
 struct CompensatedSum {
   float sum, compensation;
 

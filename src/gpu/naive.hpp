@@ -29,9 +29,7 @@ struct NaiveScores {
     const Index head = block % call.heads;
     const semantics::Sequence sequence = semantics::sequence(call, block / call.heads);
     if (query >= sequence.q_len) return;
-    const semantics::Range seen =
-        semantics::key_range(call.window, query + sequence.offset, sequence.kv_len);
-    if (key < seen.begin || key >= seen.end) return;
+    if (!semantics::in_window(call.window, query + sequence.offset, key, sequence.kv_len)) return;
 
     const auto* q =
         static_cast<const Element*>(call.q) +
@@ -84,29 +82,39 @@ struct NaiveOut {
     const Index row = matrix_row(call, sequence, query, head);
     const KeyRows<Element> values(call, sequence, call.v, call.v_stride,
                                   semantics::kv_head_of(call, head));
-    const semantics::Range seen =
-        semantics::key_range(call.window, query + sequence.offset, sequence.kv_len);
+    const semantics::KeyRanges seen =
+        semantics::visible_keys(call.window, query + sequence.offset, sequence.kv_len);
+    const float* weights = m.scores + row * m.chunk;
     CompensatedSum all = {0, 0};
-    for (Index first = seen.begin; first < seen.end; first += span_of_sums<float>) {
-      const Index end = semantics::smaller(first + span_of_sums<float>, seen.end);
-      float sum = 0;
-      for (Index key = first; key < end; key += at_once) {
-        float weight[at_once] = {};
-        Element value[at_once] = {};
-        RAPT_UNROLL
-        for (int i = 0; i < at_once; ++i) {
-          if (key + i >= end) continue;
-          weight[i] = m.scores[row * m.chunk + key + i];
-          value[i] = Target::load(values.at(key + i) + dim);
-        }
-        RAPT_UNROLL
-        for (int i = 0; i < at_once; ++i) sum += weight[i] * Target::to_float(value[i]);
-      }
-      all.add(sum);
+    const semantics::Range ranges[] = {seen.first, seen.window};
+    for (const semantics::Range& range : ranges) {
+      for (Index first = range.begin; first < range.end; first += span_of_sums<float>)
+        all.add(weighted_sum(weights, values, dim, first,
+                             semantics::smaller(first + span_of_sums<float>, range.end)));
     }
     const semantics::Place place = semantics::query_place(call, sequence, query);
     const float out[1] = {all.total() * reciprocal_or_zero(sum_of_weights(m, row))};
     OutRow<Element>(call, place, head, false).template store<Target>(dim, out);
+  }
+
+ private:
+  // Over keys first … end − 1.
+  RAPT_DEVICE static float weighted_sum(const float* weights, const KeyRows<Element>& values,
+                                        Index dim, Index first, Index end) {
+    float sum = 0;
+    for (Index key = first; key < end; key += at_once) {
+      float weight[at_once] = {};
+      Element value[at_once] = {};
+      RAPT_UNROLL
+      for (int i = 0; i < at_once; ++i) {
+        if (key + i >= end) continue;
+        weight[i] = weights[key + i];
+        value[i] = Target::load(values.at(key + i) + dim);
+      }
+      RAPT_UNROLL
+      for (int i = 0; i < at_once; ++i) sum += weight[i] * Target::to_float(value[i]);
+    }
+    return sum;
   }
 };
 

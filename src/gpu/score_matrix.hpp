@@ -36,9 +36,10 @@ struct ScoreMatrix {
   bool last;    // chunk
 };
 
-// Most problems are plain: rows of whole accesses, dense tensors of equal sequences, one chunk, and
-// scores that are scaled dot products. A kernel of its own for these has a third to three quarters
-// of the code, and where a block has little to do, most of its time goes into reading code.
+// Most problems are plain: rows of whole accesses, dense tensors of equal sequences, one chunk,
+// one range of keys, and scores that are scaled dot products. A kernel of its own for these has a
+// third to three quarters of the code, and where a block has little to do, most of its time goes
+// into reading code.
 template <bool plain>
 RAPT_DEVICE ScoreMatrix known(const ScoreMatrix& matrix) {
   ScoreMatrix m = matrix;
@@ -48,6 +49,7 @@ RAPT_DEVICE ScoreMatrix known(const ScoreMatrix& matrix) {
     m.call.mask = nullptr;
     m.call.alibi = nullptr;
     m.call.softcap = 0;
+    m.call.window.first_keys = 0;
     m.first_key = 0;
     m.last = true;
   }
@@ -66,10 +68,14 @@ RAPT_DEVICE float sum_of_weights(const ScoreMatrix& m, Index row) {
   return m.states[m.rows + row] + m.states[2 * m.rows + row];
 }
 
-// A range of keys cut to the chunk's, and counted from its first.
+// Keys cut to the chunk's, and counted from its first.
 RAPT_DEVICE semantics::Range within_chunk(const ScoreMatrix& m, semantics::Range keys) {
   const Index begin = semantics::clamp(keys.begin - m.first_key, 0, m.chunk);
   return {begin, semantics::larger(begin, semantics::clamp(keys.end - m.first_key, 0, m.chunk))};
+}
+RAPT_DEVICE semantics::KeyRanges within_chunk(const ScoreMatrix& m,
+                                              const semantics::KeyRanges& keys) {
+  return {within_chunk(m, keys.first), within_chunk(m, keys.window)};
 }
 
 // One block a row. Threads stand `groups` deep over the keys: each group sums some of the slices.
@@ -90,8 +96,9 @@ struct MatrixSoftmax {
     const semantics::Sequence sequence = semantics::sequence(call, m.q_len.quotient(queries));
     if (query >= sequence.q_len) return;
     const Index position = query + sequence.offset, row = matrix_row(call, sequence, query, head);
-    const semantics::Range seen =
-        within_chunk(m, semantics::key_range(call.window, position, sequence.kv_len));
+    const semantics::KeyRanges keys =
+        within_chunk(m, semantics::visible_keys(call.window, position, sequence.kv_len));
+    const semantics::Range seen = semantics::span_of(keys);
     const Index padded = semantics::rounded_up(
         semantics::clamp(sequence.kv_len - m.first_key, 0, m.chunk), matrix_access);
     RowState old = first_state(call, head);
@@ -111,14 +118,15 @@ struct MatrixSoftmax {
     for (Index first = seen.begin; first < seen.end; first += keys_at_once) {
       const Index key = first + lane;
       float dot = 0;
-      if (key < seen.end) {
+      if (semantics::holds(keys, key)) {
         RAPT_UNROLL_BY_4
         for (Index slice = group; slice < m.slices; slice += groups)
           dot += scores[slice * m.rows * m.chunk + key];
       }
       if (groups > 1) dot = sum_of_groups(dot, keys_at_once, groups);
       if (group > 0 || key >= seen.end) continue;
-      exponent = has_score_mod(call)
+      exponent = !semantics::holds(keys, key) ? minus_infinity
+                 : has_score_mod(call)
                      ? scored_exponent<Target, Element>(call, sequence.index, head, query, position,
                                                         m.first_key + key, dot)
                      : Target::product(dot, call.scale * log2_e);

@@ -39,18 +39,33 @@ struct SplitKvParameters {
 struct SplitKvConfig {
   int lanes;  // of a key: dims up to 8 · lanes
   int rows;   // of a tile
-  // Plain: scores are scaled dot products, and rows of all tensors aligned and of whole lanes.
+  // Plain: scores are scaled dot products, the keys of a tile one range, and rows of all tensors
+  // aligned and of whole lanes.
   bool plain;
 };
 
 // The queries of a sequence and the heads of a group meet the group's kv head together: row
 // query · group + head. A tile is some of these rows. The keys that at least one of them sees are
-// cut into chunks; how depends on the sequence alone, not on what else is in the batch.
+// cut into chunks; how depends on the sequence alone, not on what else is in the batch. Where they
+// are two ranges, they are numbered as if there were no gap between.
+struct KeyNumbers {
+  int leading, gap;  // keys before the gap, and in it; 0 both: there is none
+
+  RAPT_DEVICE int key_of(int number) const { return number < leading ? number : number + gap; }
+  // Of a key behind the gap.
+  RAPT_DEVICE int number_of(Index key) const { return static_cast<int>(key) - gap; }
+  // Whether keys of numbers first … end − 1 lie side by side.
+  RAPT_DEVICE bool adjacent(int first, int end) const {
+    return gap == 0 || end <= leading || first >= leading;
+  }
+};
+
 struct RowTile {
   semantics::Sequence sequence;
   int first_row, rows;  // rows: 0 or less beyond the last
-  int first_key, keys;
+  int first_key, keys;  // their numbers
   int chunk_keys;
+  KeyNumbers numbers;
 
   RAPT_DEVICE bool has_chunk(int chunk) const {
     return chunk == 0 || Index{chunk} * chunk_keys < keys;
@@ -65,11 +80,13 @@ RAPT_DEVICE RowTile row_tile(const SplitKvParameters& p, int sequence, int tile)
   const int rows_left = static_cast<int>(t.sequence.q_len) * p.group.value - t.first_row;
   t.rows = rows_left < p.rows.value ? rows_left : p.rows.value;
   if (t.rows <= 0) return t;
-  const semantics::Range keys = semantics::keys_of_some(
+  const semantics::KeyRanges keys = semantics::visible_to_some(
       p.call.window, p.group.quotient(t.first_row) + t.sequence.offset,
       p.group.quotient(t.first_row + t.rows - 1) + t.sequence.offset, t.sequence.kv_len);
-  t.first_key = static_cast<int>(keys.begin);
-  t.keys = static_cast<int>(keys.end - keys.begin);
+  const int leading = static_cast<int>(keys.first.end);
+  t.numbers = {leading, leading > 0 ? static_cast<int>(keys.window.begin) - leading : 0};
+  t.first_key = leading > 0 ? 0 : static_cast<int>(keys.window.begin);
+  t.keys = leading + static_cast<int>(keys.window.end - keys.window.begin);
   const int even = p.splits.quotient(t.keys + p.splits.value - 1);
   const int least = even > split_kv_least_keys ? even : split_kv_least_keys;
   t.chunk_keys = p.chunk_step.quotient(least + p.chunk_step.value - 1) * p.chunk_step.value;

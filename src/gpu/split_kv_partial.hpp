@@ -88,12 +88,16 @@ struct SplitKvPartial {
   // A lane group takes keys `lane groups` apart. Beyond the chunk's end it reads the last key
   // again: there is no weight for it, and no memory but the chunk's is touched.
   struct Keys {
-    int last;         // of the chunk
+    const RowTile& tile;
+    int last;         // of the chunk: its number
     Index table_row;  // of the page table
   };
+  RAPT_DEVICE static int key_of(const RowTile& tile, int number) {
+    return config.plain ? number : tile.numbers.key_of(number);
+  }
   RAPT_DEVICE static int key_at(const Keys& keys, int first, int step) {
-    const int key = first + step * lane_groups;
-    return key < keys.last ? key : keys.last;
+    const int number = first + step * lane_groups;
+    return key_of(keys.tile, number < keys.last ? number : keys.last);
   }
   // Entries of the page table, not looked at yet.
   struct Pages {
@@ -141,18 +145,35 @@ struct SplitKvPartial {
   struct OwnRow {
     SplitKvRow row;
     Index position;
-    int first_key, end_key;  // of the chunk
+    int leading_end;         // of the chunk's keys before the gap, those it sees
+    int first_key, end_key;  // of those behind it
+
+    RAPT_DEVICE bool sees(int key) const {
+      if (!config.plain && key < leading_end) return true;
+      return key >= first_key && key < end_key;
+    }
   };
   RAPT_DEVICE static OwnRow own_row(const Parameters& p, const RowTile& tile, int kv_head, int lane,
-                                    int first_key, int end_key) {
+                                    int first, int end) {
     const int index = Pairs::row_of(lane);
-    OwnRow own = {row_at(p, kv_head, tile.first_row + index), 0, end_key, end_key};
+    OwnRow own = {row_at(p, kv_head, tile.first_row + index), 0, 0, 0, 0};
     own.position = own.row.query + tile.sequence.offset;
     if (index >= tile.rows) return own;
-    const semantics::Range seen =
-        semantics::key_range(p.call.window, own.position, tile.sequence.kv_len);
-    own.first_key = static_cast<int>(semantics::clamp(seen.begin, first_key, end_key));
-    own.end_key = static_cast<int>(semantics::clamp(seen.end, first_key, end_key));
+    if constexpr (config.plain) {
+      const semantics::Range seen =
+          semantics::key_range(p.call.window, own.position, tile.sequence.kv_len);
+      own.first_key = static_cast<int>(semantics::clamp(seen.begin, first, end));
+      own.end_key = static_cast<int>(semantics::clamp(seen.end, first, end));
+    } else {
+      const semantics::KeyRanges seen =
+          semantics::visible_keys(p.call.window, own.position, tile.sequence.kv_len);
+      const int leading = tile.numbers.leading;
+      const Index begin = tile.numbers.key_of(first > leading ? first : leading);
+      const Index behind = end > leading ? tile.numbers.key_of(end - 1) + 1 : begin;
+      own.leading_end = static_cast<int>(semantics::smaller(seen.first.end, end));
+      own.first_key = static_cast<int>(semantics::clamp(seen.window.begin, begin, behind));
+      own.end_key = static_cast<int>(semantics::clamp(seen.window.end, begin, behind));
+    }
     return own;
   }
 
@@ -169,7 +190,7 @@ struct SplitKvPartial {
     const Stream v_stream =
         stream(p, tile.sequence, call.v, call.v_stride, kv_head, lane, call.v_dim);
 
-    const Keys keys = {end_key - 1, tile.sequence.index * call.page_table_stride};
+    const Keys keys = {tile, end_key - 1, tile.sequence.index * call.page_table_stride};
     const int rounds = (end_key - first_key + keys_at_once - 1) / keys_at_once;
     int first = first_key + lane_group;
     Raw k[steps], v[steps];
@@ -228,8 +249,8 @@ struct SplitKvPartial {
 
       RAPT_UNROLL
       for (int i = 0; i < Pairs::kept; ++i) {
-        const int key = own_key + i * lane_groups;
-        if (key < own.first_key || key >= own.end_key)
+        const int key = key_of(tile, own_key + i * lane_groups);
+        if (!own.sees(key))
           exponents[i] = minus_infinity;
         else if (score_mod)
           exponents[i] =

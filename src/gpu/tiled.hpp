@@ -41,8 +41,8 @@ inline constexpr int span_of_dims = 256;  // after which sums of scores are prom
 struct QueryTile {
   semantics::Sequence sequence;
   int head;
-  Index first, last;      // first > last: there are none
-  semantics::Range keys;  // of the chunk
+  Index first, last;          // first > last: there are none
+  semantics::KeyRanges keys;  // of the chunk
 };
 RAPT_DEVICE QueryTile query_tile(const ScoreMatrix& m, const Divisor& tiles, int index, int rows) {
   const semantics::Call& call = m.call;
@@ -52,11 +52,11 @@ RAPT_DEVICE QueryTile query_tile(const ScoreMatrix& m, const Divisor& tiles, int
   t.head = m.heads.remainder(heads);
   t.first = Index{tiles.remainder(index)} * rows;
   t.last = semantics::smaller(t.first + rows, t.sequence.q_len) - 1;
-  t.keys = {0, 0};
+  t.keys = {};
   if (t.first <= t.last) {
     t.keys =
-        within_chunk(m, semantics::keys_of_some(call.window, t.first + t.sequence.offset,
-                                                t.last + t.sequence.offset, t.sequence.kv_len));
+        within_chunk(m, semantics::visible_to_some(call.window, t.first + t.sequence.offset,
+                                                   t.last + t.sequence.offset, t.sequence.kv_len));
   }
   return t;
 }
@@ -81,8 +81,10 @@ struct TiledScores {
     const int slices = p.tiles.quotient(Target::block_x());
     const Index slice = p.slices.remainder(slices);
     const QueryTile t = query_tile(m, p.query_tiles, p.slices.quotient(slices), config.rows);
-    if (t.keys.begin == t.keys.end) return;
-    if (first_key >= t.keys.end || first_key + config.rows <= t.keys.begin) return;
+    const semantics::Range tile = {first_key, first_key + config.rows};
+    if (semantics::is_empty(semantics::within(t.keys.first, tile)) &&
+        semantics::is_empty(semantics::within(t.keys.window, tile)))
+      return;
 
     const auto queries = Target::template shared<float>(0, config.rows * stride);
     const auto keys = Target::template shared<float>(keys_at, config.rows * stride);
@@ -99,7 +101,7 @@ struct TiledScores {
     });
     key_pieces.aim(0, [&](int row) -> const Element* {
       const Index key = first_key + row;
-      if (key < t.keys.begin || key >= t.keys.end) return nullptr;
+      if (!semantics::holds(t.keys, key)) return nullptr;
       return key_rows.at(m.first_key + key);
     });
     const auto fetch = [&](Index dim) {
@@ -130,7 +132,7 @@ struct TiledScores {
       RAPT_UNROLL
       for (int j = 0; j < keys_each; ++j) {
         const Index key = first_key + Place::column() + Place::columns * j;
-        if (key < t.keys.end) row[key] = scores[i][j];
+        if (key < semantics::span_of(t.keys).end) row[key] = scores[i][j];
       }
     }
   }
@@ -166,9 +168,8 @@ struct TiledOut {
     const bool whole = config.plain || whole_accesses<Element>(m.aligned, call.v_dim);
     const KeyRows<Element> value_rows(call, t.sequence, call.v, call.v_stride,
                                       m.group.quotient(t.head));
-    const bool any_keys = t.keys.begin < t.keys.end;
-    const Index end = any_keys ? t.keys.end : 0;
-    const Index padded_end = semantics::rounded_up(end, matrix_access);
+    const semantics::KeyTiles strips = semantics::key_tiles(t.keys, strip);
+    const Index padded_end = semantics::rounded_up(semantics::span_of(t.keys).end, matrix_access);
     WeightPieces weight_pieces;
     ValuePieces value_pieces;
     weight_pieces.aim(0, [&](int row) -> const float* {
@@ -177,7 +178,7 @@ struct TiledOut {
     });
     const auto fetch_values = [&](Index key) {
       value_pieces.aim(0, [&](int row) -> const Element* {
-        if (key + row < t.keys.begin || key + row >= t.keys.end) return nullptr;
+        if (!semantics::holds(t.keys, key + row)) return nullptr;
         return value_rows.at(m.first_key + key + row);
       });
       value_pieces.fetch(0, first_dim, call.v_dim, whole);
@@ -185,23 +186,25 @@ struct TiledOut {
     float sums[rows_each][dims_each] = {};
     const float no_row_max[rows_each] = {};
     PromotedSums<Target, rows_each, dims_each> promoted;
-    const Index first_strip = t.keys.begin / strip * strip;
-    if (any_keys) fetch_values(first_strip);
+    if (strips.count > 0) fetch_values(strips.first_key(0));
     Target::wait_for_previous();  // for weights; values were there before
     if (t.first > t.last) return;
-    if (any_keys) weight_pieces.fetch(0, first_strip, padded_end, true);
-    for (Index key = first_strip; key < end; key += strip) {
+    if (strips.count > 0) weight_pieces.fetch(0, strips.first_key(0), padded_end, true);
+    for (Index number = 0; number < strips.count; ++number) {
+      const bool more = number + 1 < strips.count;
+      const Index key = strips.first_key(number);
+      const Index next = more ? strips.first_key(number + 1) : key + strip;
       Target::block_barrier();  // the last strip is used
       weight_pieces.store_tile(0, weights);
       value_pieces.store_tile(0, values);
       Target::block_barrier();
-      if (key + strip < end) {
-        fetch_values(key + strip);
-        weight_pieces.fetch(0, key + strip, padded_end, true);
+      if (more) {
+        fetch_values(next);
+        weight_pieces.fetch(0, next, padded_end, true);
       }
       multiply_by_columns<Place, rows_each, dims_each, strip>(weights, weights_stride, values,
                                                               values_stride, sums);
-      if ((key + strip) % span_of_sums<Element> == 0) promoted.promote(no_row_max, sums);
+      if (ends_span<Element>(key, next)) promoted.promote(no_row_max, sums);
     }
     promoted.join_out(no_row_max, sums);
     RAPT_UNROLL

@@ -45,10 +45,10 @@ struct TinyKv {
                      : semantics::sequence(call, batch);
     const bool real = exists && (config.plain || query < sequence.q_len);
     const Index position = query + sequence.offset;
-    const semantics::Range keys = config.plain ? semantics::Range{0, call.kv_len}
-                                  : real
-                                      ? semantics::key_range(call.window, position, sequence.kv_len)
-                                      : semantics::Range{0, 0};
+    const semantics::KeyRanges keys =
+        config.plain ? semantics::KeyRanges{{0, 0}, {0, call.kv_len}}
+        : real       ? semantics::visible_keys(call.window, position, sequence.kv_len)
+                     : semantics::KeyRanges{};
     const semantics::Place place = config.plain ? semantics::Place{batch, query}
                                                 : semantics::query_place(call, sequence, query);
     const int kv_head = p.group.quotient(head);
@@ -67,7 +67,7 @@ struct TinyKv {
       RAPT_UNROLL
       for (int i = 0; i < keys_at_once; ++i) {
         const Index key = first + i;
-        const bool seen = key >= keys.begin && key < keys.end;
+        const bool seen = semantics::holds(keys, key);
         const semantics::Place where = !seen          ? semantics::Place{0, 0}
                                        : config.plain ? semantics::Place{batch, key}
                                                       : semantics::key_place(call, sequence, key);
@@ -88,7 +88,7 @@ struct TinyKv {
           dot += Target::to_float(q.at(j)) * Target::to_float(k[i].at(j));
         dot = sum_over<Target, config.lanes>(dot);
         exponent[i] = minus_infinity;
-        if (key >= keys.begin && key < keys.end) {
+        if (semantics::holds(keys, key)) {
           exponent[i] = !config.plain && has_score_mod(call)
                             ? scored_exponent<Target, Element>(call, sequence.index, head, query,
                                                                position, key, dot)

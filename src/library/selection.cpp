@@ -79,7 +79,7 @@ std::string over_limit(std::size_t bytes, std::size_t limit) {
 }
 
 Support support_of(const Kernel& kernel, const Question& question) {
-  Support support = kernel.takes(question.problem, question.device);
+  Support support = kernel.supports(question.problem, question.device);
   if (!support || !question.workspace_limit || !configs_of(kernel, question).empty())
     return support;
   std::size_t least = std::numeric_limits<std::size_t>::max();
@@ -191,7 +191,7 @@ std::string staleness(const TunedWinner& winner, const Problem& problem, const D
   if (!may_be_chosen(kernel, {problem, device, {}})) {
     return text(kernel.name, " is never chosen on ", device.to_string());
   }
-  const Support support = kernel.takes(problem, device);
+  const Support support = kernel.supports(problem, device);
   if (!support) return text(kernel.name, " refuses: ", support.refusal);
   if (contains(kernel.configs(problem, device), winner.config)) return "";
   return text(kernel.name, " does not run with ",

@@ -18,6 +18,9 @@ inline bool has_score_mod(const Problem& p) {
   return p.bias.present() || p.mask.present() || p.alibi || p.softcap > 0 || p.scale <= 0;
 }
 
+// Whether a tile of rows may see two ranges of keys, or scores that are more than that.
+inline bool is_general(const Problem& p) { return has_score_mod(p) || p.window.first_keys > 0; }
+
 // The problem that a run within its bounds poses: with the sizes of the run, and as many of the
 // expected keys as its sequences may have.
 Problem problem_of_run(const Problem& problem, const semantics::Call& call);

@@ -29,7 +29,7 @@ void try_tiles_of(const Problem& p, Function function) {
   const Index dim = std::max(p.qk_dim, p.v_dim);
   bool done = false;
   gpu::with_one_of<32, 64, 128, 256>(dim, [&]<int bucket>() {
-    done = gpu::has_score_mod(p)
+    done = gpu::is_general(p)
                ? function.template operator()<prefill_tiles(mma_kind, bucket, true)>()
                : function.template operator()<prefill_tiles(mma_kind, bucket, false)>();
   });

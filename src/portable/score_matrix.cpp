@@ -56,7 +56,7 @@ ScoreMatrix make_matrix(const MatrixShape& shape, const Problem& p, const semant
       .call = call,
       .dtype = p.dtype,
       .aligned = aligned,
-      .plain = whole && even && !has_score_mod(p),
+      .plain = whole && even && !is_general(p),
       .heads = divisor(p.heads),
       .group = divisor(p.heads / p.kv_heads),
       .q_len = divisor(std::max<Index>(call.q_len, 1)),

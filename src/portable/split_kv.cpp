@@ -21,7 +21,7 @@ constexpr double round_seconds = 1.2e-6, block_seconds = 1.5e-6, combine_seconds
 
 bool is_plain(const Problem& p) {
   return p.alignment == access_bytes && p.qk_dim % split_kv_elements == 0 &&
-         p.v_dim % split_kv_elements == 0 && !has_score_mod(p);
+         p.v_dim % split_kv_elements == 0 && !is_general(p);
 }
 
 // How a problem is cut, but for the splits.

@@ -87,10 +87,14 @@ RAPT_HOST_DEVICE int32_t existing_page(const Call& call, int32_t page) {
   return page < 0 ? 0 : page < last ? page : last;
 }
 
+// The page that an entry of a sequence's page table names.
+RAPT_HOST_DEVICE Index page_of(const Call& call, Index sequence, Index entry) {
+  return existing_page(call, call.page_table[sequence * call.page_table_stride + entry]);
+}
+
 RAPT_HOST_DEVICE Place key_place(const Call& call, const Sequence& s, Index key) {
   if (call.page_table) {
-    const Index entry = s.index * call.page_table_stride + key / call.page_size;
-    return {existing_page(call, call.page_table[entry]), key % call.page_size};
+    return {page_of(call, s.index, key / call.page_size), key % call.page_size};
   }
   return {call.kv_starts ? 0 : s.index, s.kv_begin + key};
 }

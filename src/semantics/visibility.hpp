@@ -69,6 +69,7 @@ struct KeyRanges {
 // Keys between bounds, and the first keys up to `end`.
 RAPT_HOST_DEVICE KeyRanges with_first_keys(const Window& window, Index begin, Index end,
                                            Index kv_len) {
+  if (window.first_keys == 0) return {{0, 0}, {begin, larger(begin, end)}};
   const Index first = smaller(window.first_keys, kv_len);
   begin = larger(begin, first);
   return {{0, smaller(first, end)}, {begin, larger(begin, end)}};

@@ -220,7 +220,7 @@ std::string Case::harmed_by_wrong_indices(const Plan& plan) {
 
 Outcome Case::run(std::string_view kernel, const Config* config) {
   const Kernel& registered = find_kernel(kernel);
-  const Support support = registered.takes(problem_, device_);
+  const Support support = registered.supports(problem_, device_);
   if (!support) return {Verdict::refused, support.refusal, {}, {}, {}};
   if (config) return run_config(kernel, *config);
   Outcome all;

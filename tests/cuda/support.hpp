@@ -28,7 +28,7 @@ inline Device imagined_hopper() { return imagined("h200"); }
 // Why a kernel does not take a problem; nothing if it does.
 inline std::string refusal_of(std::string_view kernel, const char* problem,
                               const Device& device = imagined_hopper()) {
-  return find_kernel(kernel).takes(Problem::parse(problem), device).refusal;
+  return find_kernel(kernel).supports(Problem::parse(problem), device).refusal;
 }
 // What a kernel without configs expects to take.
 inline double seconds_of(std::string_view kernel, const char* text) {
@@ -51,7 +51,7 @@ class OnCuda : public testing::Test {
   std::vector<std::string_view> kernels_for(const Problem& problem) const {
     std::vector<std::string_view> names;
     for (const Kernel* kernel : registered_kernels()) {
-      if (kernel->backend == Backend::cuda && kernel->takes(problem, device))
+      if (kernel->backend == Backend::cuda && kernel->supports(problem, device))
         names.push_back(kernel->name);
     }
     return names;

@@ -55,6 +55,18 @@ TEST(EmulatorConformance, EveryKernelIsRightAcrossItsBlocksTilesAndChunks) {
   }
 }
 
+TEST(EmulatorConformance, TheFirstKeysBesideAWindowAreSeenInTilesChunksAndPages) {
+  for (const char* text :
+       {"b1 h2 s65 d16 f32 causal window5+3 lse", "b1 h2 q1 kv300 d64 bf16 window50:3+100 page16",
+        "b2 h2 q5 kv90 d8 f32 causal window9+64 alibi mask:bqk lengths lse",
+        "b1 h1 q3 kv1500 d520/16 f32 causal window40+33",
+        "b3 h6/2 q2 kv700 d32 f16 causal window64+4 lengths page16 lse",
+        "b2 h2 q4 kv14 d16 f32 causal window3+2 varlen lse",
+        "b1 h1 q140 kv300 d64 f16 window64:5+70 sink lse"}) {
+    expect_every_kernel_keeps_its_promise(Problem::parse(text), emulators().front(), 3);
+  }
+}
+
 // All tiles, for prefill, for few rows and in between, and all splits of the keys; masks, pages and
 // scores that are more than dot products across their edges.
 TEST(EmulatorConformance, ProductsOfMatrixUnitsAreRightInAllTilesAndSplits) {

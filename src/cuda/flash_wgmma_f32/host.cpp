@@ -33,14 +33,14 @@ constexpr Index least_dim = 8;
 template <class Function>
 void with_tiles(const Problem& p, Function function) {
   gpu::with_one_of<32, 64, 128, 256>(std::max(p.qk_dim, p.v_dim), [&]<int dim>() {
-    gpu::has_score_mod(p) ? function.template operator()<tiles_for(dim, true)>()
-                          : function.template operator()<tiles_for(dim, false)>();
+    gpu::is_general(p) ? function.template operator()<tiles_for(dim, true)>()
+                       : function.template operator()<tiles_for(dim, false)>();
   });
 }
 
 TileConfig tiles_of(const Problem& p) {
   const Index dim = std::max(p.qk_dim, p.v_dim);
-  return tiles_for(static_cast<int>(std::min(dim, most_dim)), gpu::has_score_mod(p));
+  return tiles_for(static_cast<int>(std::min(dim, most_dim)), gpu::is_general(p));
 }
 
 Support supports(const Problem& p, const Device& device) {

@@ -89,19 +89,20 @@ struct FlashWgmmaF32 {
     if (block.tile.rows <= 0) return;  // there is one chunk, if any
     const typename Rows::WarpTile warp_tile = Rows::warp_tile_of(p, block);
     const uint32_t memory = ptx::shared_address(block_memory);
-    const KeyRows<float> keys(p, block.tile.sequence, call.k, call.k_stride, warp_tile.kv_head);
-    const KeyRows<float> values(p, block.tile.sequence, call.v, call.v_stride, warp_tile.kv_head);
+    const KeyRows<float> keys(call, p.page, block.tile.sequence, call.k, call.k_stride,
+                              warp_tile.kv_head);
+    const KeyRows<float> values(call, p.page, block.tile.sequence, call.v, call.v_stride,
+                                warp_tile.kv_head);
     const bool whole_qk = gpu::whole_accesses<float>(p.aligned, call.qk_dim);
     const bool whole_v = gpu::whole_accesses<float>(p.aligned, call.v_dim);
     const auto load_keys = [&](int first) {
-      flash_wgmma_f32::load_keys<typename BlockMma::KeyPieces, config.keys>(
-          memory + BlockMma::keys_at, keys, call.qk_dim, whole_qk, first, warp_tile.keys.end,
-          call.q);
+      flash_wgmma_f32::load_keys<Rows, typename BlockMma::KeyPieces, config.keys>(
+          memory + BlockMma::keys_at, keys, call.qk_dim, whole_qk, warp_tile, first, call.q);
     };
     const auto load_values = [&](int first) {
-      flash_wgmma_f32::load_keys<typename BlockMma::ValuePieces, config.keys>(
-          memory + BlockMma::loaded_values_at, values, call.v_dim, whole_v, first,
-          warp_tile.keys.end, call.q);
+      flash_wgmma_f32::load_keys<Rows, typename BlockMma::ValuePieces, config.keys>(
+          memory + BlockMma::loaded_values_at, values, call.v_dim, whole_v, warp_tile, first,
+          call.q);
     };
 
     int first = warp_tile.keys.begin;

@@ -112,14 +112,19 @@ RAPT_DEVICE void load_pieces(uint32_t to, Index dim, bool whole, bool in_steps, 
   }
 }
 
-// The same of `keys` rows from key `first` on; from key `end` on they are zeros.
-template <class Pieces, int keys>
+// The same of `keys` rows, those of the numbers from `first` on in a warp's tile; behind its last
+// key they are zeros.
+template <class Rows, class Pieces, int keys>
 RAPT_DEVICE void load_keys(uint32_t to, const flash_mma::KeyRows<float>& from, Index dim,
-                           bool whole, int first, int end, const void* somewhere) {
-  const bool in_steps = whole && !from.paged() && first + keys <= end;
-  load_pieces<Pieces>(
-      to, dim, whole, in_steps, from.stride(), somewhere,
-      [&](int row) -> const float* { return first + row < end ? from.at(first + row) : nullptr; });
+                           bool whole, const typename Rows::WarpTile& tile, int first,
+                           const void* somewhere) {
+  const bool in_steps = whole && !from.paged() && first + keys <= tile.keys.end &&
+                        Rows::adjacent(tile, first, first + keys);
+  load_pieces<Pieces>(to, dim, whole, in_steps, from.stride(), somewhere,
+                      [&](int row) -> const float* {
+                        if (first + row >= tile.keys.end) return nullptr;
+                        return from.at(Rows::key_of(tile, first + row));
+                      });
 }
 
 }  // namespace rapt::cuda::flash_wgmma_f32

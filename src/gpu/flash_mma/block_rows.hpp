@@ -93,9 +93,18 @@ struct BlockRows {
   struct WarpTile {
     int sequence, offset, kv_len, kv_head;
     int first, end;  // end: behind the last row of the block
-    Keys keys;
-    Keys some, all;  // that at least one row of the warps together sees, and that all see
+    KeyNumbers numbers;
+    Keys keys;  // by their numbers, as all that follows
+    // Those that at least one row of the warps together may see, and some that all see.
+    Keys some, all;
   };
+  // Tiles without a score mod know that there is no gap among the keys.
+  RAPT_DEVICE static int key_of(const WarpTile& warp_tile, int number) {
+    return config.score_mod ? warp_tile.numbers.key_of(number) : number;
+  }
+  RAPT_DEVICE static bool adjacent(const WarpTile& warp_tile, int first, int end) {
+    return !config.score_mod || warp_tile.numbers.adjacent(first, end);
+  }
   RAPT_DEVICE static WarpTile warp_tile_of(const Parameters& p, const Block& block) {
     const RowTile& tile = block.tile;
     const int skipped = block.chunk * tile.chunk_keys, left = tile.keys - skipped;
@@ -107,22 +116,34 @@ struct BlockRows {
         .kv_head = block.kv_head,
         .first = tile.first_row + row_warp() * warp_rows,
         .end = tile.first_row + tile.rows,
+        .numbers = tile.numbers,
         .keys = {begin, begin + (left < tile.chunk_keys ? left : tile.chunk_keys)},
         .some = {0, 0},
         .all = {0, 0},
     };
-    constexpr int short_tiles = warps_together * warp_rows;
-    const int first = tile.first_row + row_warp() / warps_together * short_tiles;
+    constexpr int rows_together = warps_together * warp_rows;
+    const int first = tile.first_row + row_warp() / warps_together * rows_together;
     if (first >= warp_tile.end) return warp_tile;
     const int last =
-        (first + short_tiles < warp_tile.end ? first + short_tiles : warp_tile.end) - 1;
+        (first + rows_together < warp_tile.end ? first + rows_together : warp_tile.end) - 1;
     const int first_position = p.group.quotient(first) + warp_tile.offset;
     const int last_position = p.group.quotient(last) + warp_tile.offset;
-    warp_tile.some = keys_in(
-        semantics::keys_of_some(p.call.window, first_position, last_position, warp_tile.keys.end));
-    warp_tile.all = keys_in(
-        semantics::keys_of_all(p.call.window, first_position, last_position, warp_tile.keys.end));
+    const int end_key = key_of(warp_tile, warp_tile.keys.end - 1) + 1;
+    warp_tile.some = numbers_in(
+        warp_tile, semantics::keys_of_some(p.call.window, first_position, last_position, end_key));
+    warp_tile.all = numbers_in(
+        warp_tile, semantics::keys_of_all(p.call.window, first_position, last_position, end_key));
+    if (config.score_mod && warp_tile.numbers.leading > 0) warp_tile.some.begin = 0;
     return warp_tile;
+  }
+  // Of keys of the window: those before the gap are left out.
+  RAPT_DEVICE static Keys numbers_in(const WarpTile& warp_tile, semantics::Range keys) {
+    if constexpr (!config.score_mod) return keys_in(keys);
+    const KeyNumbers& numbers = warp_tile.numbers;
+    const auto number = [&](Index key) {
+      return numbers.number_of(semantics::larger(key, numbers.leading + numbers.gap));
+    };
+    return {number(keys.begin), number(keys.end)};
   }
   // Spans end at multiples of their keys, a power of two.
   RAPT_DEVICE static bool ends_span(int first, int next, int tiles) {
@@ -201,7 +222,7 @@ struct BlockRows {
       const int position = at.query + warp_tile.offset;
       RAPT_NO_UNROLL
       for (int j = 0; j < Scores::columns; ++j) {
-        const int key = first + column_of_lane<Target>(j);
+        const int key = key_of(warp_tile, first + column_of_lane<Target>(j));
         if (semantics::in_window(p.call.window, position, key, warp_tile.kv_len))
           memory.at[i][j] = scored_exponent<Target, Element>(
               p.call, warp_tile.sequence, at.head, at.query, position, key, memory.at[i][j]);
@@ -217,15 +238,23 @@ struct BlockRows {
   // Pairs outside the window become −∞, and those with keys behind the block's.
   RAPT_DEVICE static void apply_mask(const Parameters& p, const WarpTile& warp_tile, int first,
                                      Scores& scores) {
+    const Index end = key_of(warp_tile, warp_tile.keys.end - 1) + 1;
     RAPT_UNROLL
     for (int i = 0; i < rows; ++i) {
       const int query = p.group.quotient(warp_tile.first + row_of_lane<Target>(i));
-      const Keys seen = keys_in(
-          semantics::key_range(p.call.window, query + warp_tile.offset, warp_tile.keys.end));
+      const semantics::Range seen =
+          semantics::key_range(p.call.window, query + warp_tile.offset, end);
+      const Keys numbers = numbers_in(warp_tile, seen);
+      const int leading =
+          config.score_mod
+              ? static_cast<int>(semantics::smaller(warp_tile.numbers.leading, seen.end))
+              : 0;
       RAPT_UNROLL
       for (int j = 0; j < Scores::columns; ++j) {
-        const int key = first + column_of_lane<Target>(j);
-        if (key < seen.begin || key >= seen.end) scores.at[i][j] = minus_infinity;
+        const int number = first + column_of_lane<Target>(j);
+        const bool before_gap = config.score_mod && number < leading;
+        if (!before_gap && (number < numbers.begin || number >= numbers.end))
+          scores.at[i][j] = minus_infinity;
       }
     }
   }

@@ -62,8 +62,10 @@ struct FlashMma {
     const semantics::Call& call = p.call;
     const RowTile& tile = block.tile;
     const typename Rows::WarpTile warp_tile = Rows::warp_tile_of(p, block);
-    const KeyRows<Element> key_rows(p, tile.sequence, call.k, call.k_stride, warp_tile.kv_head);
-    const KeyRows<Element> value_rows(p, tile.sequence, call.v, call.v_stride, warp_tile.kv_head);
+    const KeyRows<Element> key_rows(call, p.page, tile.sequence, call.k, call.k_stride,
+                                    warp_tile.kv_head);
+    const KeyRows<Element> value_rows(call, p.page, tile.sequence, call.v, call.v_stride,
+                                      warp_tile.kv_head);
     const bool whole_qk = whole_accesses<Element>(p.aligned, call.qk_dim);
     const bool whole_v = whole_accesses<Element>(p.aligned, call.v_dim);
     const bool score_mod = config.score_mod && has_score_mod(call);
@@ -78,10 +80,12 @@ struct FlashMma {
         [&](int row) { return Rows::query_row(p, block, row); });
     const auto load_keys = [&](uint32_t to, const KeyRows<Element>& from, Index dim, bool whole,
                                int first) {
-      const bool in_steps = whole && !from.paged() && first + config.keys <= warp_tile.keys.end;
+      const bool in_steps = whole && !from.paged() && first + config.keys <= warp_tile.keys.end &&
+                            Rows::adjacent(warp_tile, first, first + config.keys);
       load_rows<Target, Element, config.keys, config.dim, threads>(
           to, dim, whole, in_steps, from.stride(), call.q, [&](int row) -> const Element* {
-            return first + row < warp_tile.keys.end ? from.at(first + row) : nullptr;
+            if (first + row >= warp_tile.keys.end) return nullptr;
+            return from.at(Rows::key_of(warp_tile, first + row));
           });
     };
 

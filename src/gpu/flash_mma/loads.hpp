@@ -3,38 +3,13 @@
 
 #include "src/gpu/flash_mma/fragments.hpp"
 #include "src/gpu/flash_mma/parameters.hpp"
+#include "src/gpu/key_rows.hpp"
 #include "src/gpu/rows.hpp"
 
 namespace rapt::gpu::flash_mma {
 
-// Where the keys, or the values, of one sequence and kv head begin.
 template <class Element>
-class KeyRows {
- public:
-  // `stride` is that of `data`: call.k and call.k_stride, or call.v and call.v_stride.
-  RAPT_DEVICE KeyRows(const Parameters& p, const semantics::Sequence& sequence, const void* data,
-                      const Index (&stride)[3], Index kv_head)
-      : p_(p), stride_(stride), sequence_(static_cast<int>(sequence.index)) {
-    const semantics::Place origin =
-        paged() ? semantics::Place{0, 0} : semantics::key_place(p.call, sequence, 0);
-    first_ = static_cast<const Element*>(data) + semantics::row_offset(stride, origin, kv_head);
-  }
-
-  RAPT_DEVICE Index stride() const { return stride_[1]; }  // where not paged
-  RAPT_DEVICE bool paged() const { return p_.call.page_table; }
-  RAPT_DEVICE const Element* at(int key) const {
-    if (!paged()) return first_ + key * stride_[1];
-    const Index page = semantics::existing_page(
-        p_.call, p_.call.page_table[sequence_ * p_.call.page_table_stride + p_.page.quotient(key)]);
-    return first_ + page * stride_[0] + p_.page.remainder(key) * stride_[1];
-  }
-
- private:
-  const Parameters& p_;
-  const Index (&stride_)[3];
-  int sequence_;
-  const Element* first_;
-};
+using KeyRows = gpu::KeyRows<Element, Divisor>;
 
 // Which 16 bytes of a tile a thread loads: a column of some rows.
 template <class Target, class Element, int columns, int threads>
