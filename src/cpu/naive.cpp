@@ -10,6 +10,7 @@
 // head dim vectorise, and keys that no row of a block may see are skipped. What it does not do is
 // what the faster kernels are for: it streams the score matrix through memory three times.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -101,11 +102,9 @@ struct Block {
   float* scores;  // (rows, kv_len)
 };
 
-template <class Function>
-void for_each_key(const semantics::KeyRanges& keys, Function&& function) {
-  for (const Range range : {keys.first, keys.window}) {
-    for (Index key = range.begin; key < range.end; ++key) function(key);
-  }
+std::span<float> part_of(std::span<float> row, Range keys) {
+  return row.subspan(static_cast<std::size_t>(keys.begin),
+                     static_cast<std::size_t>(keys.end - keys.begin));
 }
 
 class Naive {
@@ -172,18 +171,20 @@ class Naive {
     const float slope =
         call_.alibi ? semantics::slope_of(call_, block.sequence.index, block.head) : 0;
     const semantics::Scoring<float> scoring = {call_.scale, call_.softcap, slope};
-    for_each_key(block.keys, [&](Index key) {
-      const Index at = semantics::row_offset(
-          call_.k_stride, semantics::key_place(call_, block.sequence, key), block.kv_head);
-      const float* k =
-          as_floats(static_cast<const Element*>(call_.k) + at, call_.qk_dim, key_scratch);
-      float dots[rows_per_block];
-      dots_with_key(q, k, block.rows, call_.qk_dim, dots);
-      for (Index r = 0; r < block.rows; ++r) {
-        block.scores[r * call_.kv_len + key] =
-            score<Element>(block, scoring, block.first_query + r, key, dots[r]);
+    for (const Range range : {block.keys.first, block.keys.window}) {
+      for (Index key = range.begin; key < range.end; ++key) {
+        const Index at = semantics::row_offset(
+            call_.k_stride, semantics::key_place(call_, block.sequence, key), block.kv_head);
+        const float* k =
+            as_floats(static_cast<const Element*>(call_.k) + at, call_.qk_dim, key_scratch);
+        float dots[rows_per_block];
+        dots_with_key(q, k, block.rows, call_.qk_dim, dots);
+        for (Index r = 0; r < block.rows; ++r) {
+          block.scores[r * call_.kv_len + key] =
+              score<Element>(block, scoring, block.first_query + r, key, dots[r]);
+        }
       }
-    });
+    }
   }
 
   template <class Element>
@@ -205,21 +206,30 @@ class Naive {
   void softmax(const Block& block) const {
     const float sink = sink_of(block.head);
     for (Index r = 0; r < block.rows; ++r) {
-      float* row = block.scores + r * call_.kv_len;
+      const std::span<float> row(block.scores + r * call_.kv_len,
+                                 static_cast<std::size_t>(block.sequence.kv_len));
+      const std::array<std::span<float>, 2> parts = {part_of(row, block.keys.first),
+                                                     part_of(row, block.keys.window)};
       float row_max = std::max(minus_infinity, sink);
-      for_each_key(block.keys, [&](Index key) { row_max = std::max(row_max, row[key]); });
+      for (const std::span<float> part : parts) {
+        for (const float s : part) row_max = std::max(row_max, s);
+      }
       const float reference = row_max == minus_infinity ? 0 : row_max;
       const auto weight = [reference](float s) {
         return s == reference ? 1 : std::exp(s - reference);
       };
       double row_sum = weight(sink);
-      for_each_key(block.keys, [&](Index key) {
-        row[key] = weight(row[key]);
-        row_sum += row[key];
-      });
+      for (const std::span<float> part : parts) {
+        for (float& s : part) {
+          s = weight(s);
+          row_sum += s;
+        }
+      }
       const bool sees_nothing = row_sum == 0;
       const double inverse = reference == infinity ? std::nan("") : sees_nothing ? 0 : 1 / row_sum;
-      for_each_key(block.keys, [&](Index key) { row[key] *= static_cast<float>(inverse); });
+      for (const std::span<float> part : parts) {
+        for (float& p : part) p *= static_cast<float>(inverse);
+      }
       if (call_.lse) {
         const auto place = semantics::query_place(call_, block.sequence, block.first_query + r);
         call_.lse[semantics::lse_offset(call_, place, block.head)] =
