@@ -91,11 +91,9 @@ std::span<const Chip> chips() { return table; }
 int capability_of(const Device& device) {
   constexpr std::string_view prefix = "sm_";
   const std::string_view features = device.features;
-  const auto at = features.find(prefix);
   int capability = 0;
-  if (at != std::string_view::npos)
-    std::from_chars(features.data() + at + prefix.size(), features.data() + features.size(),
-                    capability);
+  if (features.starts_with(prefix))
+    std::from_chars(features.data() + prefix.size(), features.data() + features.size(), capability);
   return capability;
 }
 

@@ -36,7 +36,7 @@ std::span<const Chip> chips();
 // The chip as a device; −1: one that is not here.
 Device device_of(const Chip& chip, int index);
 
-// 89 for a device with sm_89 among its features; 0 if there is none.
+// 89 for a device whose features are sm_89; 0 for one of another kind.
 int capability_of(const Device& device);
 
 }  // namespace rapt::cuda

@@ -49,21 +49,30 @@ Support blocks_fit(double blocks, const Device& device) {
                           most, ": split the batch"));
 }
 
-Estimate compute_estimate(const Task& task, double flops, double efficiency, double blocks,
-                          double launches) {
-  const Limits& nominal = task.device.nominal;
-  const double busy =
-      std::clamp(blocks / task.device.multiprocessors, 1.0 / task.device.multiprocessors, 1.0);
-  return estimate_from(flops, efficiency * busy * nominal.f32_flops, task.problem.bytes(),
-                       0.85 * nominal.read_bandwidth, launches * launch_seconds);
+double keys_of_row(const Problem& p) {
+  const double rows = double(std::max<Index>(p.total_q, 1)) * double(p.heads);
+  return p.flops() / (2.0 * double(std::max<Index>(p.qk_dim + p.v_dim, 1)) * rows);
 }
 
-Estimate matrix_estimate(const Task& task, double efficiency, double blocks, double launches) {
+double filled_tiles(const Problem& p) {
+  return p.varlen ? double(p.total_q) / std::max(1.0, double(p.q_len * p.batch)) : 1;
+}
+
+Estimate estimate_with_scores(const Task& task, const KernelReach& reach, double flops,
+                              double blocks, double launches) {
   const Problem& p = task.problem;
-  const Limits& nominal = task.device.nominal;
+  constexpr double bytes_of_score = 16;
   const double scores = double(p.total_q) * double(p.heads) * double(p.kv_len);
-  const Estimate products = compute_estimate(task, p.flops(), efficiency, blocks, launches);
-  return {products.seconds + 16 * scores / (0.85 * nominal.read_bandwidth), products.bound};
+  const double some_blocks = std::max(blocks, 1.0);
+  return WaveModel(task.device, reach,
+                   {.blocks = some_blocks,
+                    .uneven = true,
+                    .step_flops = flops / some_blocks,
+                    .flops_per_second = task.device.nominal.f32_flops,
+                    .bytes = p.bytes(),
+                    .apart_bytes = bytes_of_score * scores,
+                    .launches = launches})
+      .whole();
 }
 
 }  // namespace rapt::gpu

@@ -3,16 +3,15 @@
 
 #include "src/core/kernel.hpp"
 #include "src/gpu/launch.hpp"
+#include "src/portable/wave_model.hpp"
 
 namespace rapt::gpu {
-
-inline constexpr double launch_seconds = 3e-6;  // from one kernel in a stream to the next
 
 inline Where where(const Task& task, const Launch& launch) {
   return {task.device.index, launch.stream};
 }
 
-// As of a Call (src/gpu/a score mod.hpp): whether a score is more than a dot product times a scale
+// As of a Call (src/gpu/softmax.hpp): whether a score is more than a dot product times a scale
 // above 0.
 inline bool has_score_mod(const Problem& p) {
   return p.bias.present() || p.mask.present() || p.alibi || p.softcap > 0 || p.scale <= 0;
@@ -38,12 +37,18 @@ Support lengths_fit(const Problem& problem, Index most);
 // A refusal if a launch would have more blocks than the device takes.
 Support blocks_fit(double blocks, const Device& device);
 
-// The time of `flops` on the FMA units at some efficiency, when `blocks` share the multiprocessors,
-// in so many launches.
-Estimate compute_estimate(const Task& task, double flops, double efficiency, double blocks,
-                          double launches);
+// Whether rows see different numbers of keys.
+inline bool is_uneven(const Problem& p) {
+  return p.window.left || p.window.right || p.varlen || p.lengths;
+}
+// Keys that a row sees, on average.
+double keys_of_row(const Problem& problem);
+// Of packed tiles of queries, the share that there are.
+double filled_tiles(const Problem& problem);
 
-// The same for kernels that also write and read every score twice.
-Estimate matrix_estimate(const Task& task, double efficiency, double blocks, double launches);
+// A kernel that keeps all scores, as the model counts it: products in so many blocks, and every
+// score written and read twice.
+Estimate estimate_with_scores(const Task& task, const KernelReach& reach, double flops,
+                              double blocks, double launches);
 
 }  // namespace rapt::gpu

@@ -9,7 +9,6 @@ namespace rapt::gpu {
 namespace {
 
 constexpr Index most_dim = 256;
-constexpr double efficiency = 0.5;  // of the FMA units
 
 FlashConfig config_of(const Problem& p) {
   return flash_config(static_cast<int>(std::max(p.qk_dim, p.v_dim)));
@@ -38,22 +37,21 @@ std::vector<Config> FlashHost::configs(const Problem& p, const Device& device) {
   return one_empty_config(p, device);
 }
 
-// It computes whole tiles of queries and the padded head dim; a multiprocessor needs a block of its
-// own. No block ends before it has seen all of its keys, and others share its multiprocessor.
+// It computes whole tiles of queries and keys, and the padded head dim.
 Estimate FlashHost::estimate(const Task& task) {
   const Problem& p = task.problem;
   const FlashConfig config = config_of(p);
-  const double rows = double(std::max<Index>(p.q_len, 1));
-  const double padding = double(semantics::rounded_up(p.q_len, config.rows)) / rows *
-                         (2.0 * config.dim) / double(std::max<Index>(p.qk_dim + p.v_dim, 1));
-  const Estimate average = compute_estimate(task, p.flops() * padding, efficiency, blocks_of(p), 1);
-  const double multiprocessors = task.device.multiprocessors;
-  const double sharing =
-      std::clamp(std::ceil(blocks_of(p) / multiprocessors), 1.0, double(config.blocks));
-  const double block_flops = 4.0 * config.dim * config.rows * most_keys(p, config.rows);
-  const double longest = block_flops * sharing * multiprocessors /
-                         (efficiency * std::max(task.device.nominal.f32_flops, 1.0));
-  return {std::max(average.seconds, longest), average.bound};
+  return WaveModel(task.device, reach_of(task.device).flash,
+                   {.blocks = std::max(blocks_of(p) * filled_tiles(p), 1.0),
+                    .resident = config.blocks,
+                    .keys = keys_of_row(p),
+                    .most_keys = most_keys(p, config.rows),
+                    .uneven = is_uneven(p),
+                    .step_keys = double(config.keys),
+                    .step_flops = 4.0 * config.dim * config.rows * config.keys,
+                    .flops_per_second = task.device.nominal.f32_flops,
+                    .bytes = p.bytes()})
+      .whole();
 }
 
 std::size_t FlashHost::workspace(const Task&) { return 0; }

@@ -1,9 +1,7 @@
 #include "src/portable/flash_mma.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstdint>
+#include <array>
 
 #include "src/core/text.hpp"
 #include "src/portable/common.hpp"
@@ -21,46 +19,43 @@ MmaKind mma_kind_of(const Problem& p) {
   return p.tf32 ? MmaKind::tf32 : MmaKind::tf32x3;
 }
 
-// All tiles that the head dims fit into, as configs name them: by their rows. Function takes them
-// as template arguments, and says whether it has found what it wanted.
-template <MmaKind mma_kind, class Function>
-void try_tiles_of(const Problem& p, Function function) {
-  constexpr MmaKind for_decode = mma_kind == MmaKind::tf32 ? MmaKind::tf32x3 : mma_kind;
-  const Index dim = std::max(p.qk_dim, p.v_dim);
-  bool done = false;
-  gpu::with_one_of<32, 64, 128, 256>(dim, [&]<int bucket>() {
-    done = gpu::is_general(p)
-               ? function.template operator()<prefill_tiles(mma_kind, bucket, true)>()
-               : function.template operator()<prefill_tiles(mma_kind, bucket, false)>();
-  });
-  if (done || p.batch_invariant) return;
-  if (dim <= most_short_dim) {
-    gpu::with_one_of<64, 128>(dim, [&]<int bucket>() {
-      done = function.template operator()<short_tiles(for_decode, bucket)>();
-    });
-  }
-  if (done || dim > most_decode_dim(mma_kind)) return;
-  gpu::with_one_of<64, 128, most_decode_dim(for_decode)>(
-      dim, [&]<int bucket>() { function.template operator()<decode_tiles(for_decode, bucket)>(); });
-}
-template <class Function>
-void try_tiles(const Problem& p, Function function) {
-  switch (mma_kind_of(p)) {
-    case MmaKind::tf32x3: return try_tiles_of<MmaKind::tf32x3>(p, function);
-    case MmaKind::tf32: return try_tiles_of<MmaKind::tf32>(p, function);
-    case MmaKind::b16: return try_tiles_of<MmaKind::b16>(p, function);
-  }
-}
+// The tiles that a problem can have, as configs name them: by their rows, of which no two have as
+// many.
+struct Choices {
+  std::array<TileConfig, 3> all = {};
+  std::size_t count = 0;
 
-// The tiles with so many rows.
-template <class Function>
-void with_tiles(const Problem& p, Index rows, Function function) {
-  try_tiles(p, [&]<TileConfig tiles>() {
-    if (tiles.rows() != rows) return false;
-    function.template operator()<tiles>();
-    return true;
-  });
-}
+  explicit Choices(const Problem& p) {
+    const MmaKind kind = mma_kind_of(p);
+    const MmaKind for_few = kind == MmaKind::tf32 ? MmaKind::tf32x3 : kind;
+    const auto dim = static_cast<int>(std::max(p.qk_dim, p.v_dim));
+    all[count++] = prefill_tiles(kind, dim, is_general(p));
+    if (p.batch_invariant) return;
+    if (dim <= most_short_dim) all[count++] = short_tiles(for_few, dim);
+    if (dim <= most_decode_dim(kind)) all[count++] = decode_tiles(for_few, dim);
+  }
+
+  auto begin() const { return all.begin(); }
+  auto end() const { return all.begin() + count; }
+  const TileConfig& with_rows(Index rows) const {
+    return *std::ranges::find(*this, rows, [](const TileConfig& tiles) { return tiles.rows(); });
+  }
+};
+
+static_assert(
+    [] {
+      for (const MmaKind kind : {MmaKind::tf32x3, MmaKind::tf32, MmaKind::b16}) {
+        for (const int dim : {32, 64, 128, 256}) {
+          for (const bool score_mod : {false, true})
+            if (!is_compiled(prefill_tiles(kind, dim, score_mod))) return false;
+          if (kind == MmaKind::tf32) continue;
+          if (dim <= most_short_dim && !is_compiled(short_tiles(kind, dim))) return false;
+          if (dim <= most_decode_dim(kind) && !is_compiled(decode_tiles(kind, dim))) return false;
+        }
+      }
+      return true;
+    }(),
+    "every choice is compiled");
 
 }  // namespace
 
@@ -70,120 +65,52 @@ Support supports(const Problem& p, const Device& device) {
     return Support::no(text("it takes f32 with head dims of ", least_dim,
                             " or more; this problem has ", std::min(p.qk_dim, p.v_dim)));
   if (const Support fit = gpu::lengths_fit(p, most_length); !fit) return fit;
-  Index least_rows = 0;
-  try_tiles(p, [&]<TileConfig tiles>() {
-    least_rows = tiles.rows();
-    return false;
-  });
   if (const Support fit = gpu::rows_fit(p, device); !fit) return fit;
+  const Choices choices(p);
+  const Index least_rows = choices.all[choices.count - 1].rows();
   return gpu::splits_fit(p, device, {.rows = least_rows, .splits = 2});
 }
 
 namespace {
 
-// What products reach of the tensor cores' rate for f16, per flop of the problem, when enough
-// blocks share a multiprocessor.
-double efficiency(const TileConfig& tiles) {
-  const auto of_dim = [&](double d32, double d64, double d128, double d256) {
-    return tiles.dim <= 32 ? d32 : tiles.dim <= 64 ? d64 : tiles.dim <= 128 ? d128 : d256;
-  };
-  const double warps = tiles.key_warps == 1 ? 1.0 : tiles.key_warps == 2 ? 0.85 : 0.55;
+const KernelReach& reach_of(const TileConfig& tiles, const Reach& chip) {
   switch (tiles.mma_kind) {
-    case MmaKind::tf32x3: return warps * of_dim(0.0584, 0.066, 0.0628, 0.0444);
-    case MmaKind::tf32: return warps * of_dim(0.0941, 0.132, 0.1147, 0.0866);
-    default: return warps * of_dim(0.1407, 0.26, 0.265, 0.202);
+    case MmaKind::tf32x3: return chip.mma_tf32x3;
+    case MmaKind::tf32: return chip.mma_tf32;
+    default: return chip.mma_b16;
   }
 }
 
-// About what a block takes: for a tile of keys with nobody else at work, more where it must look up
-// pages, and before and after all tiles; and what combining takes before it has read anything.
-constexpr double tile_seconds = 1.9e-6, paged_tile_seconds = 3.5e-6;
-constexpr double block_seconds = 3e-6, combine_seconds = 2e-6;
-// Of the multiprocessor's rate, by a block that has it for itself.
-constexpr double alone = 0.65;
-constexpr int most_blocks_at_once = 8;  // on a multiprocessor, of any tiles
-// What a score mod adds to a tile's arithmetic.
-constexpr double score_mod_slowdown = 2;
-
-// Multiprocessors take blocks in waves. A wave lasts as long as the memory or the arithmetic of all
-// its blocks, but no less than the tiles of one. What does not depend on the splits is worked out
-// once.
-class Waves {
- public:
-  Waves(const Problem& p, const Device& device, const TileConfig& tiles)
-      : tiles_(tiles),
-        uneven_(p.window.left || p.window.right || p.varlen || p.lengths),
-        multiprocessors_(std::max(device.multiprocessors, 1)),
-        rows_(double(std::max<Index>(p.total_q, 1)) * double(p.heads)),
-        most_keys_(double(gpu::expected_keys(p))),
-        v_dim_(double(p.v_dim)),
-        latency_(p.paged() ? paged_tile_seconds : tile_seconds),
-        read_bandwidth_(std::max(device.nominal.read_bandwidth, 1.0)) {
-    const double row_tiles = double(std::max<Index>(gpu::tiles_of_rows(p, tiles.rows()), 1));
-    const double dims = double(std::max<Index>(p.qk_dim + p.v_dim, 1));
-    // Keys that a tile of rows sees: on the diagonal, more than a row does.
-    const double group = double(p.heads) / double(p.kv_heads);
-    const double diagonal = std::min(double(p.q_len), double(tiles.rows()) / group) / 2;
-    keys_ = std::min(most_keys_, p.flops() / (2.0 * dims * rows_) + (uneven_ ? diagonal : 0.0));
-    const double filled =
-        p.varlen ? double(p.total_q) / std::max(1.0, double(p.q_len * p.batch)) : 1;
-    row_blocks_ = double(p.batch) * double(p.kv_heads) * std::max(1.0, row_tiles * filled);
-
-    // Of one tile on one multiprocessor. The row tiles of a kv head share what is read from memory.
-    const double share = 1.0 / multiprocessors_;
-    const double bytes = double(tiles.keys) * dims * double(size_in_bytes(p.dtype));
-    const double bandwidth = 0.78 * share * read_bandwidth_;
-    compute_ = 4.0 * tiles.dim * tiles.keys * tiles.rows() *
-               (gpu::has_score_mod(p) ? score_mod_slowdown : 1.0) /
-               (efficiency(tiles) * share * std::max(device.nominal.matrix_flops, 1.0));
-    memory_ = std::max(bytes / row_tiles, bytes / 1.5) / bandwidth;
-    for (int resident = 1; resident <= tiles.blocks; ++resident) steps_[resident] = step(resident);
-  }
-
-  Estimate with(Index splits) const {
-    const double chunk = chunk_of(keys_, splits), chunks = chunk > 0 ? std::ceil(keys_ / chunk) : 1;
-    const double steps = std::ceil(chunk / tiles_.keys);
-    const auto wave = [&](double resident) {
-      return resident > 0 ? block_seconds + steps * steps_[static_cast<int>(resident)] : 0;
-    };
-    const double blocks_each = row_blocks_ * chunks / multiprocessors_;
-    const double waves = blocks_each / tiles_.blocks;
-    double seconds = gpu::launch_seconds;
-    if (uneven_) {
-      const double most_steps = std::ceil(chunk_of(most_keys_, splits) / tiles_.keys);
-      seconds += std::max(waves * wave(tiles_.blocks), block_seconds + most_steps * steps_[1]);
-    } else {
-      seconds += std::floor(waves) * wave(tiles_.blocks) +
-                 wave(std::ceil(blocks_each - std::floor(waves) * tiles_.blocks));
-    }
-    if (chunks > 1) {
-      const double partial_bytes = 4.0 * rows_ * chunks * (v_dim_ + 2);
-      seconds +=
-          gpu::launch_seconds + combine_seconds + 2 * partial_bytes / (0.35 * read_bandwidth_);
-    }
-    const bool idle = blocks_each * steps * std::max(compute_, memory_) < seconds / 2;
-    return {seconds, idle ? "overhead" : compute_ > memory_ ? "compute" : "memory"};
-  }
-
- private:
-  double chunk_of(double all, Index splits) const {
-    const double least = std::max<double>(tiles_.keys, gpu::split_kv_least_keys);
-    return std::min(all, std::max(least, all / double(splits)));
-  }
-
-  // Waiting for memory and its bandwidth hide each other, but not altogether.
-  double step(double resident) const {
-    const double reading = resident * memory_;
-    return std::max({compute_ / alone, resident * compute_,
-                     std::cbrt(latency_ * latency_ * latency_ + reading * reading * reading)});
-  }
-
-  TileConfig tiles_;
-  bool uneven_;
-  double multiprocessors_, rows_, most_keys_, v_dim_, latency_, read_bandwidth_;
-  double keys_, row_blocks_, compute_, memory_;
-  double steps_[most_blocks_at_once + 1];  // of so many blocks on a multiprocessor
-};
+// A step is a tile of keys.
+WaveModel model_of(const Problem& p, const Device& device, const TileConfig& tiles) {
+  const Reach& chip = gpu::reach_of(device);
+  const double row_tiles = double(std::max<Index>(tiles_of_rows(p, tiles.rows()), 1));
+  const double keys = average_keys(p, double(tiles.rows() * p.kv_heads) / double(p.heads));
+  // Tiles of rows that share a kv head find some of its keys in the cache.
+  const double kv_bytes =
+      double(p.batch * p.kv_heads) * keys * double((p.qk_dim + p.v_dim) * size_in_bytes(p.dtype));
+  return {device,
+          reach_of(tiles, chip),
+          {.blocks = double(p.batch * p.kv_heads) * std::max(1.0, row_tiles * filled_tiles(p)),
+           .resident = tiles.blocks,
+           .keys = keys,
+           .most_keys = double(expected_keys(p)),
+           .uneven = is_uneven(p),
+           .step_keys = double(tiles.keys),
+           .step_flops = 4.0 * tiles.dim * tiles.keys * tiles.rows(),
+           .flops_per_second = device.nominal.matrix_flops,
+           .bytes = kv_bytes * std::max(1.0, row_tiles * chip.mma_read_again),
+           .dim = tiles.dim,
+           .rate = tiles.key_warps == 1   ? 1.0
+                   : tiles.key_warps == 2 ? chip.mma_short_rate
+                                          : chip.mma_decode_rate,
+           .latency = tiles.key_warps == 1 ? chip.mma_load_ahead : 1.0,
+           .score_mod = has_score_mod(p),
+           .paged = p.paged(),
+           .least_chunk = std::max<double>(tiles.keys, split_kv_least_keys),
+           .partial_bytes = bytes_of_chunk(p),
+           .combined_at_once = double(lane_groups_of(p) * split_kv_combined_at_once)}};
+}
 
 Config config_of(Index rows, Index splits) { return {{{"rows", rows}, {"splits", splits}}}; }
 
@@ -200,12 +127,6 @@ Index room_for(const Problem& p, const Device& device, Index splits) {
                                 blocks_in_turn * std::max<Index>(device.multiprocessors, 1) * rows);
 }
 
-// Splits worth a look: all up to 16, then eight from each power of two on.
-Index after(Index splits) {
-  const auto power = static_cast<Index>(std::bit_floor(static_cast<std::uint64_t>(splits)));
-  return splits + std::max<Index>(1, power / 8);
-}
-
 }  // namespace
 
 std::vector<Config> configs(const Problem& p, const Device& device) {
@@ -214,7 +135,7 @@ std::vector<Config> configs(const Problem& p, const Device& device) {
   } best = {};
   double least = 0;
   std::vector<Choice> others;
-  try_tiles(p, [&]<TileConfig tiles>() {
+  for (const TileConfig& tiles : Choices(p)) {
     const Index blocks =
         std::max<Index>(p.batch * p.kv_heads * gpu::tiles_of_rows(p, tiles.rows()), 1);
     const Index wanted =
@@ -222,16 +143,15 @@ std::vector<Config> configs(const Problem& p, const Device& device) {
     Index most =
         p.batch_invariant ? 1 : gpu::most_chunks(p, std::clamp<Index>(wanted, 2, most_splits));
     if (p.bounded()) most = std::min(most, gpu::splits_in_room(p, room_for(p, device, most)));
-    const Waves waves(p, device, tiles);
+    const WaveModel model = model_of(p, device, tiles);
     for (Index splits = 1; splits <= most; splits = after(splits)) {
-      const double seconds = waves.with(splits).seconds;
+      const double seconds = model.with(double(splits)).seconds;
       if ((splits & (splits - 1)) == 0) others.push_back({tiles.rows(), splits});
       if (least > 0 && seconds >= least) continue;
       best = {tiles.rows(), splits};
       least = seconds;
     }
-    return false;
-  });
+  }
   std::vector<Config> result = {config_of(best.rows, best.splits)};
   for (const Choice& other : others) {
     if (other.rows != best.rows || other.splits != best.splits)
@@ -241,11 +161,9 @@ std::vector<Config> configs(const Problem& p, const Device& device) {
 }
 
 Estimate estimate(const Task& task) {
-  Estimate result = {};
-  with_tiles(task.problem, task.config.at("rows"), [&]<TileConfig tiles>() {
-    result = Waves(task.problem, task.device, tiles).with(task.config.at("splits"));
-  });
-  return result;
+  const Choices choices(task.problem);
+  return model_of(task.problem, task.device, choices.with_rows(task.config.at("rows")))
+      .with(double(task.config.at("splits")));
 }
 
 std::size_t workspace(const Task& task) {
@@ -254,25 +172,19 @@ std::size_t workspace(const Task& task) {
 }
 
 std::unique_ptr<const Prepared> prepare(LaunchTiles launch_tiles, const Task& task) {
-  std::unique_ptr<const Prepared> result;
   const Index splits = task.config.at("splits");
-  with_tiles(task.problem, task.config.at("rows"), [&]<TileConfig tiles>() {
-    static_assert(is_compiled(tiles));
-    const gpu::PlannedSplits planned(
-        task.problem, {.rows = tiles.rows(), .splits = splits, .chunk_step = tiles.keys},
-        room_for(task.problem, task.device, splits));
-    const Index at_once = Index{tiles.blocks} * std::max(task.device.multiprocessors, 1);
-    result = prepared([launch_tiles, task, planned, at_once](const semantics::Call& call,
-                                                             const Launch& where_to) {
-      const auto seconds = [&](const Problem& run, Index count) {
-        return Waves(run, task.device, tiles).with(count).seconds;
-      };
-      const Parameters parameters = planned.parameters(
-          call, where_to, gpu::splits_of_run(planned, task.problem, call, at_once, seconds));
-      launch_tiles(tiles, parameters, gpu::where(task, where_to));
-    });
+  const TileConfig tiles = Choices(task.problem).with_rows(task.config.at("rows"));
+  const PlannedSplits planned(task.problem,
+                              {.rows = tiles.rows(), .splits = splits, .chunk_step = tiles.keys},
+                              room_for(task.problem, task.device, splits));
+  const Index at_once = Index{tiles.blocks} * std::max(task.device.multiprocessors, 1);
+  return prepared([launch_tiles, task, tiles, planned, at_once](const semantics::Call& call,
+                                                                const Launch& where_to) {
+    const auto model = [&](const Problem& run) { return model_of(run, task.device, tiles); };
+    const Parameters parameters = planned.parameters(
+        call, where_to, splits_of_run(planned, task.problem, call, at_once, model));
+    launch_tiles(tiles, parameters, where(task, where_to));
   });
-  return result;
 }
 
 }  // namespace rapt::gpu::flash_mma

@@ -78,14 +78,16 @@ std::vector<Config> FlashWideHost::configs(const Problem& p, const Device& devic
 Estimate FlashWideHost::estimate(const Task& task) {
   const Problem& p = task.problem;
   const Index rows = task.config.at("tile");
-  const double efficiency = rows == large_tiles.rows ? 0.35 : 0.1;
+  const Reach& reach = reach_of(task.device);
   const double dims = double(semantics::rounded_up(p.qk_dim, large_tiles.strip) +
                              semantics::rounded_up(p.v_dim, out_tile_dims));
   const double padding = double(semantics::rounded_up(p.q_len, rows)) /
                          double(std::max<Index>(p.q_len, 1)) * dims /
                          double(std::max<Index>(p.qk_dim + p.v_dim, 1));
   const double chunks = double(divided_up(std::max<Index>(p.kv_len, 1), most_keys));
-  return matrix_estimate(task, efficiency / padding, out_blocks(p, rows), 3 * chunks);
+  return estimate_with_scores(task,
+                              rows == large_tiles.rows ? reach.flash_wide : reach.flash_wide_small,
+                              p.flops() * padding, out_blocks(p, rows), 3 * chunks);
 }
 
 std::size_t FlashWideHost::workspace(const Task& task) { return shape_of(task).bytes; }

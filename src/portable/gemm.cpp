@@ -138,25 +138,33 @@ std::vector<Config> GemmHost::configs(const Problem& p, const Device&) {
 Estimate GemmHost::estimate(const Task& task) {
   const Problem& p = task.problem;
   const Limits& nominal = task.device.nominal;
+  const Reach& reach = reach_of(task.device);
   const ItemSizes item(p);
   const double items = double(items_of(p)), element = element_bytes(p);
   const double span = double(gemm_span(p.dtype, p.tf32));
   const double products_of_dims = std::ceil(item.qk_dim / span);
   const double products_of_keys = std::ceil(item.keys / span);
   const bool matrix_units = (element < 4 || p.tf32) && nominal.matrix_flops > 0;
-  const double unit = matrix_units ? nominal.matrix_flops / nominal.f32_flops : 1;
-  const double efficiency = matrix_units ? (element < 4 ? 0.54 : 0.27) : 0.65;
   const double tile = 64;  // rows and keys; more than there are is computed for nothing
   const double padded_rows = std::ceil(item.rows / tile) * tile;
-  const double tiles = items * padded_rows / tile * std::ceil(item.keys / tile);
+  const double tiles = std::max(items * padded_rows / tile * std::ceil(item.keys / tile), 1.0);
   const double passes = std::ceil(items / double(task.config.at("items")));
-  const double launches = passes * (3 + products_of_dims + products_of_keys);
   const double flops = 2 * items * padded_rows * item.keys * (item.qk_dim + item.v_dim);
-  const Estimate products = compute_estimate(task, flops, efficiency * unit, tiles, launches);
-  const double traffic =
-      items * (item.scores() * (4 * (2 * products_of_dims - 1) + 8 + 2 * element) +
-               item.gathered() * element * 2 + item.rows * item.v_dim * 8 * products_of_keys);
-  return {products.seconds + traffic / (0.85 * nominal.read_bandwidth), products.bound};
+  return WaveModel(task.device,
+                   !matrix_units           ? reach.gemm
+                   : p.dtype == DType::f32 ? reach.gemm_tf32
+                                           : reach.gemm_b16,
+                   {.blocks = tiles,
+                    .uneven = true,
+                    .step_flops = flops / tiles,
+                    .flops_per_second = matrix_units ? nominal.matrix_flops : nominal.f32_flops,
+                    .bytes = p.bytes(),
+                    .apart_bytes = items * (item.scores() *
+                                                (4 * (2 * products_of_dims - 1) + 8 + 2 * element) +
+                                            item.gathered() * element * 2 +
+                                            item.rows * item.v_dim * 8 * products_of_keys),
+                    .launches = passes * (3 + products_of_dims + products_of_keys)})
+      .whole();
 }
 
 std::size_t GemmHost::workspace(const Task& task) {

@@ -1,6 +1,8 @@
 #include "src/portable/key_splits.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "src/core/text.hpp"
 #include "src/gpu/rows.hpp"
@@ -24,6 +26,12 @@ Index expected_keys(const Problem& p) {
   const Index keys = std::min(p.kv_len, divided_up(p.total_kv, std::max<Index>(p.batch, 1)));
   if (!p.window.left || !p.window.right) return keys;
   return std::min(keys, *p.window.left + *p.window.right + p.q_len);
+}
+
+double average_keys(const Problem& p, double queries) {
+  const auto most = double(expected_keys(p));
+  if (!is_uneven(p)) return most;
+  return std::min(most, keys_of_row(p) + std::min(double(p.q_len), queries) / 2);
 }
 
 namespace {
@@ -52,6 +60,22 @@ Index splits_in_room(const Problem& p, Index room) {
 std::size_t bytes_of_partials(const Problem& p, Index room) {
   constexpr Index state_bytes = 8;
   return static_cast<std::size_t>(room * (rounded_up(p.v_dim, 4) * 4 + state_bytes));
+}
+
+double bytes_of_chunk(const Problem& p) {
+  return 4.0 * double(p.total_q * p.heads) * double(p.v_dim + 2);
+}
+
+Index lane_groups_of(const Problem& p) {
+  Index lane_groups = 1;
+  with_one_of<8, 16, 32>(divided_up(std::max(p.qk_dim, p.v_dim), split_kv_elements),
+                         [&]<int lanes>() { lane_groups = split_kv_threads / lanes; });
+  return lane_groups;
+}
+
+Index after(Index splits) {
+  const auto power = static_cast<Index>(std::bit_floor(static_cast<std::uint64_t>(splits)));
+  return splits + std::max<Index>(1, power / 8);
 }
 
 Support rows_fit(const Problem& p, const Device& device) {

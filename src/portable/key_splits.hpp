@@ -24,6 +24,8 @@ inline constexpr Index splits_of_any_batch = 32;
 Index tiles_of_rows(const Problem& problem, Index rows);
 // Keys that a tile may be expected to see.
 Index expected_keys(const Problem& problem);
+// The same on average, of a tile of so many queries: on a diagonal it sees more than a row does.
+double average_keys(const Problem& problem, double queries);
 // Chunks of a tile at most, whatever the lengths of sequences are.
 Index most_chunks(const Problem& problem, Index splits);
 
@@ -35,6 +37,12 @@ Index room_for_partials(const Problem& problem, Index splits, Index filling);
 // Splits that room has for the rows of a run; 1 or more.
 Index splits_in_room(const Problem& problem, Index room);
 std::size_t bytes_of_partials(const Problem& problem, Index room);
+// Those of one chunk of every row, for estimates.
+double bytes_of_chunk(const Problem& problem);
+// Of a block of split_kv's two kernels: each takes a key, or a chunk's partial result, at a time.
+Index lane_groups_of(const Problem& problem);
+// Numbers of splits that are worth a look: all up to 16, then eight from each power of two on.
+Index after(Index splits);
 
 // A refusal if rows or keys are too many to number.
 Support rows_fit(const Problem& problem, const Device& device);
@@ -53,20 +61,21 @@ struct PlannedSplits {
 };
 
 // Splits of a run: as planned, or, where it has less than the problem's bounds allow, what suits
-// it. The chip takes `at_once` blocks. seconds(problem, splits) is what a run would take.
-template <class Seconds>
+// it. The chip takes `at_once` blocks. model_of(problem) says what a run would take.
+template <class ModelOf>
 Index splits_of_run(const PlannedSplits& planned, const Problem& problem,
-                    const semantics::Call& call, Index at_once, Seconds seconds) {
+                    const semantics::Call& call, Index at_once, ModelOf model_of) {
   if (planned.room == 0 || is_full(problem, call) || problem.batch_invariant) return planned.splits;
   const Problem run = problem_of_run(problem, call);
+  const WaveModel model = model_of(run);
   const Index blocks =
       call.batch * call.kv_heads * tiles_of_rows(run, planned.shared.rows.value);  // of one split
   const Index most = most_chunks(run, splits_in_room(run, planned.room));
   Index best = 1;
-  double least = seconds(run, best);
+  double least = model.with(1).seconds;
   const auto consider = [&](Index splits) {
     splits = std::clamp<Index>(splits, 1, most);
-    const double time = splits == best ? least : seconds(run, splits);
+    const double time = splits == best ? least : model.with(double(splits)).seconds;
     if (time >= least) return;
     best = splits;
     least = time;

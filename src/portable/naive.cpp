@@ -15,7 +15,8 @@ std::vector<Config> NaiveHost::configs(const Problem& p, const Device& device) {
 // Bound by loads: four for a multiplication of scores, two for one of out.
 Estimate NaiveHost::estimate(const Task& task) {
   const Problem& p = task.problem;
-  return matrix_estimate(task, 0.022, double(p.total_q) * double(p.heads), 3);
+  return estimate_with_scores(task, reach_of(task.device).naive, p.flops(),
+                              double(p.total_q) * double(p.heads), 3);
 }
 
 std::size_t NaiveHost::workspace(const Task& task) { return MatrixShape(task.problem, 0, 1).bytes; }

@@ -20,8 +20,9 @@ Estimate SharedHost::estimate(const Task& task) {
   const Problem& p = task.problem;
   const double rows = large_tiles.rows, queries = double(std::max<Index>(p.q_len, 1));
   const double tiles = std::ceil(queries / rows);
-  return matrix_estimate(task, 0.3 * queries / (tiles * rows),
-                         tiles * double(p.heads) * double(p.batch), 3);
+  return estimate_with_scores(task, reach_of(task.device).shared,
+                              p.flops() * tiles * rows / queries,
+                              tiles * double(p.heads) * double(p.batch), 3);
 }
 
 std::size_t SharedHost::workspace(const Task& task) {

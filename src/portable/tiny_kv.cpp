@@ -30,9 +30,14 @@ std::vector<Config> TinyKvHost::configs(const Problem& p, const Device& device) 
 // Everything is read once.
 Estimate TinyKvHost::estimate(const Task& task) {
   const Problem& p = task.problem;
-  const Limits& nominal = task.device.nominal;
-  return estimate_from(p.flops(), 0.2 * nominal.f32_flops, p.bytes(), 0.85 * nominal.copy_bandwidth,
-                       launch_seconds);
+  const double rows = double(std::max<Index>(p.total_q, 1)) * double(p.heads);
+  return WaveModel(task.device, reach_of(task.device).tiny_kv,
+                   {.blocks = rows,
+                    .uneven = true,
+                    .step_flops = p.flops() / rows,
+                    .flops_per_second = task.device.nominal.f32_flops,
+                    .bytes = p.bytes()})
+      .whole();
 }
 
 std::size_t TinyKvHost::workspace(const Task&) { return 0; }

@@ -14,6 +14,7 @@
 #include "src/cuda/kernels.hpp"
 #include "src/gpu/softmax.hpp"
 #include "src/portable/common.hpp"
+#include "src/portable/key_splits.hpp"
 
 namespace rapt {
 namespace cuda::flash_wgmma {
@@ -38,15 +39,11 @@ extern template void launch<with_score_mod(tiles_256)>(const Parameters&, int, g
 namespace {
 
 using gpu::Index;
+using gpu::is_uneven;
 
 constexpr Index most_dim = 256;
 constexpr int rows_of_warpgroup = 64;
 constexpr Index most_pages = Index{1} << 31;
-
-// Whether tiles of queries see different numbers of keys.
-bool is_uneven(const Problem& p) {
-  return p.window.left || p.window.right || p.varlen || p.lengths;
-}
 
 // The least tiles that hold the head dims. What does not depend on the batch keeps a row's bits.
 template <class Function>
@@ -256,50 +253,44 @@ Support supports(const Problem& p, const Device& device) {
   if (p.offset && (*p.offset > most_length || *p.offset < -most_length))
     return Support::no(
         text("it takes offsets up to ", most_length, "; this problem has ", *p.offset));
-  // Blocks that come to ask when all work tile tiles are begun still count theirs.
+  // Blocks that come to ask when all work tiles are begun still count theirs.
   return gpu::blocks_fit(work_tiles_of(p, tiles_of(p)).count() + 2.0 * device.multiprocessors,
                          device);
 }
 
-// What a score costs beyond a scaled dot product: biases that TMA cannot bring, and
-// masks, are read one by one.
-double score_mod_slowdown(const Problem& p, const TileConfig& tiles, int packed) {
-  if (p.bias.present() && !bias_can_come_by_tma(p, packed)) return 4;
-  if (p.mask.present()) return 2.7;
-  if (!gpu::has_score_mod(p)) return 1;
-  return tiles.v_dim <= 64 ? 1.7 : 1.4;
+// Where scores are more than scaled dot products: masks, and biases that TMA cannot bring, are read
+// one by one.
+double score_rate(const Problem& p, const gpu::Reach& chip, int packed_heads) {
+  if (p.bias.present() && !bias_can_come_by_tma(p, packed_heads)) return chip.wgmma_bias_rate;
+  return p.mask.present() ? chip.wgmma_mask_rate : 1;
 }
 
-// Whole tiles of queries and keys in rounds of blocks, and some time between two work tile tiles.
+// A step is a tile of keys; blocks take one work tile after another.
 Estimate estimate(const Task& task) {
   const Problem& p = task.problem;
   const TileConfig tiles = tiles_of(p);
   const WorkTiles work_tiles = work_tiles_of(p, tiles);
-  const double blocks =
-      std::max(1.0, std::min(work_tiles.count(), double(task.device.multiprocessors)));
-  const double rows = double(std::max<Index>(p.total_q, 1)) * double(p.heads);
-  const double keys = p.flops() / (2.0 * double(p.qk_dim + p.v_dim) * rows);  // that a row sees
-  const double steps = (is_uneven(p) ? keys + (tiles.keys + double(work_tiles.queries)) / 2
-                                     : double(semantics::rounded_up(p.kv_len, tiles.keys))) /
-                       tiles.keys;
-  const double step_flops =
-      2.0 * (tiles.qk_dim + tiles.v_dim) * tiles.keys * tiles.warpgroups * rows_of_warpgroup;
-  const double busy = tiles.v_dim <= 32    ? 0.335
-                      : tiles.v_dim <= 64  ? 0.595
-                      : tiles.v_dim <= 128 ? 0.757
-                                           : 0.833;
-  const double rate = busy * task.device.nominal.matrix_flops / task.device.multiprocessors;
-  const bool small_pages = p.paged() && p.page_size < tiles.keys;
-  const double slowdown =
-      score_mod_slowdown(p, tiles, work_tiles.packed_heads) * (small_pages ? 1.05 : 1.0);
-  constexpr double between_work_tiles = 1.5e-6;
+  const gpu::Reach& chip = gpu::reach_of(task.device);
+  const bool decode = tiles.warpgroups == 1;
+  const double rate = score_rate(p, chip, work_tiles.packed_heads);
   const double expected =
       std::min(work_tiles.count(), double(work_tiles.varlen_tiles * work_tiles.heads));
-  const double rounds =
-      is_uneven(p) ? std::max(1.0, expected / blocks) : std::ceil(work_tiles.count() / blocks);
-  const double seconds = rounds * (slowdown * steps * step_flops / rate + between_work_tiles);
-  const double bandwidth = (small_pages ? 0.82 : 0.85) * task.device.nominal.read_bandwidth;
-  return estimate_from(seconds, 1, p.bytes(), bandwidth, (counts(p) ? 2 : 1) * gpu::launch_seconds);
+  return gpu::WaveModel(task.device, decode ? chip.wgmma_decode : chip.wgmma,
+                        {.blocks = std::max(expected, 1.0),
+                         .keys = gpu::average_keys(p, double(work_tiles.queries)),
+                         .most_keys = double(gpu::expected_keys(p)),
+                         .uneven = is_uneven(p),
+                         .step_keys = double(tiles.keys),
+                         .step_flops = 2.0 * (tiles.qk_dim + tiles.v_dim) * tiles.keys *
+                                       tiles.warpgroups * rows_of_warpgroup,
+                         .flops_per_second = task.device.nominal.matrix_flops,
+                         .bytes = p.bytes(),
+                         .launches = counts(p) ? 2.0 : 1.0,
+                         .dim = tiles.v_dim,
+                         .rate = rate,
+                         .score_mod = gpu::has_score_mod(p) && rate == 1,
+                         .paged = p.paged() && p.page_size < tiles.keys})
+      .whole();
 }
 
 std::size_t workspace(const Task& task) { return counts(task.problem) ? sizeof(int) : 0; }

@@ -1,6 +1,5 @@
 // cuda.flash_wgmma_f32 as the registry knows it: what it takes, and how long it should take.
 #include <algorithm>
-#include <cmath>
 
 #include "src/core/text.hpp"
 #include "src/cuda/flash_wgmma_f32/launch.hpp"
@@ -57,53 +56,26 @@ Support supports(const Problem& p, const Device& device) {
   return gpu::splits_fit(p, device, {.rows = tiles_of(p).rows(), .splits = 1});
 }
 
-// About what a block takes before and after all tiles; for a score that is more than a scaled dot
-// product, as cheap as such a score can be, which is what flash_mma expects too; and for 16 bytes
-// whose page a thread must look up.
-constexpr double block_seconds = 3e-6, scoring_seconds = 0.65e-9, lookup_seconds = 0.2e-6;
-
-// What a tile of keys takes. Of the tensor cores' rate for f16, per flop of the problem, the
-// products reach `rate`.
-double step_seconds(const Problem& p, const Device& device, const TileConfig& tiles) {
-  const double rate = tiles.dim <= 32    ? 0.08
-                      : tiles.dim <= 64  ? 0.1006
-                      : tiles.dim <= 128 ? 0.1114
-                                         : 0.0633;
-  const double pairs = double(tiles.keys) * tiles.rows();
-  const double products = 4.0 * tiles.dim * pairs * std::max(device.multiprocessors, 1) /
-                          (rate * std::max(device.nominal.matrix_flops, 1.0));
-  const double one_warpgroup = tiles.row_warps == 4 ? 2 : 1;
-  const double score_mod = gpu::has_score_mod(p) ? one_warpgroup * scoring_seconds * pairs : 0;
-  const double pieces = 2.0 * tiles.keys * tiles.dim / 4 / producer_threads;
-  const double lookups = p.paged() ? lookup_seconds * pieces : 0;
-  return std::max(products + score_mod, lookups);
-}
-
-// Multiprocessors take blocks one after another.
+// A step is a tile of keys; multiprocessors take blocks one after another.
 Estimate estimate(const Task& task) {
   const Problem& p = task.problem;
   const TileConfig tiles = tiles_of(p);
-  const bool uneven = p.window.left || p.window.right || p.varlen || p.lengths;
-  const double multiprocessors = std::max(task.device.multiprocessors, 1);
-  const double step = step_seconds(p, task.device, tiles);
-  const double most_keys = double(gpu::expected_keys(p));
-  const double rows = double(std::max<Index>(p.total_q, 1)) * double(p.heads);
   const double row_tiles = double(std::max<Index>(gpu::tiles_of_rows(p, tiles.rows()), 1));
-  // That a row sees, and a tile of rows on a diagonal beyond that.
-  const double keys = p.flops() / (2.0 * double(std::max<Index>(p.qk_dim + p.v_dim, 1)) * rows);
-  const double queries = double(tiles.rows()) * double(p.kv_heads) / double(p.heads);
-  const double beyond = uneven ? (tiles.keys + std::min(double(p.q_len), queries)) / 2 : 0;
-  const auto seconds_of = [&](double seen) {
-    return block_seconds + std::ceil(std::min(seen, most_keys) / tiles.keys) * step;
-  };
-  const double filled = p.varlen ? double(p.total_q) / std::max(1.0, double(p.q_len * p.batch)) : 1;
-  const double blocks =
-      double(p.batch) * double(p.kv_heads) * std::max(1.0, row_tiles * filled) / multiprocessors;
-  const double seconds = uneven
-                             ? std::max(blocks * seconds_of(keys + beyond), seconds_of(most_keys))
-                             : std::ceil(blocks) * seconds_of(keys);
-  return estimate_from(seconds, 1, p.bytes(), 0.85 * task.device.nominal.read_bandwidth,
-                       gpu::launch_seconds);
+  const double queries = double(tiles.rows() * p.kv_heads) / double(p.heads);
+  return gpu::WaveModel(task.device, gpu::reach_of(task.device).wgmma_tf32x3,
+                        {.blocks = double(p.batch * p.kv_heads) *
+                                   std::max(1.0, row_tiles * gpu::filled_tiles(p)),
+                         .keys = gpu::average_keys(p, queries),
+                         .most_keys = double(gpu::expected_keys(p)),
+                         .uneven = gpu::is_uneven(p),
+                         .step_keys = double(tiles.keys),
+                         .step_flops = 4.0 * tiles.dim * tiles.keys * tiles.rows(),
+                         .flops_per_second = task.device.nominal.matrix_flops,
+                         .bytes = p.bytes(),
+                         .dim = tiles.dim,
+                         .score_mod = gpu::has_score_mod(p),
+                         .paged = p.paged()})
+      .whole();
 }
 
 std::size_t workspace(const Task&) { return 0; }
