@@ -7,6 +7,7 @@
 #include "cli/program.hpp"
 #include "cli/table.hpp"
 #include "src/core/text.hpp"
+#include "src/library/registry.hpp"
 
 namespace rapt::cli {
 namespace {
@@ -16,7 +17,13 @@ struct ExplainOptions {
   bool json = false;
 };
 
-void print_json(const Explanation& explanation, const Problem& problem) {
+// What the estimates of a GPU rest on.
+bool are_nominal(const Device& device) {
+  const BackendOperations& backend = find_backend(device.backend);
+  return backend.estimates_measured && !backend.estimates_measured(device);
+}
+
+void print_json(const Explanation& explanation, const Problem& problem, const Device& device) {
   using Json = nlohmann::ordered_json;
   Json candidates = Json::array();
   for (const Candidate& candidate : explanation.candidates) {
@@ -38,6 +45,7 @@ void print_json(const Explanation& explanation, const Problem& problem) {
                        {"bytes", problem.bytes()},
                        {"kernel", chosen ? Json(explanation.kernel) : Json()},
                        {"reason", explanation.reason},
+                       {"nominal", are_nominal(device)},
                        {"candidates", candidates}};
   fmt::print("{}\n", result.dump(2));
 }
@@ -48,7 +56,7 @@ std::string remarks(const Candidate& candidate) {
   return config.empty() ? "by name only" : config + ", by name only";
 }
 
-void print_table(const Explanation& explanation, const Problem& problem) {
+void print_table(const Explanation& explanation, const Problem& problem, const Device& device) {
   fmt::print("{} on {}\n", explanation.problem, explanation.device);
   fmt::print("at least {} and {} of memory traffic\n\n", human_quantity(problem.flops(), "flop"),
              human_bytes(problem.bytes()));
@@ -70,17 +78,21 @@ void print_table(const Explanation& explanation, const Problem& problem) {
   fmt::print("{}", table.to_string());
   if (!explanation.kernel.empty())
     fmt::print("\nchosen: {} ({})\n", explanation.kernel, explanation.reason);
+  if (are_nominal(device))
+    fmt::print("nominal estimates: nothing was measured on {}\n", device.features);
 }
 
 int run_explain(const ExplainOptions& options, const SharedOptions& shared) {
   const Problem problem = Problem::parse(fmt::format("{}", fmt::join(options.problem, " ")));
-  const Explanation explanation = explain(problem, shared.device_or_chip(), shared.plan_options());
+  const Device device = shared.device_or_chip();
+  const Explanation explanation = explain(problem, device, shared.plan_options());
   for (const std::string& warning : explanation.warnings) print_warning(warning);
   const bool nobody = explanation.kernel.empty();
   // What cannot be had as asked is an error; where nobody takes the problem, each says why first.
   const bool asked = !shared.kernel.empty() || !shared.config_text.empty();
   if (nobody && asked) throw Error(ErrorCode::unsupported, explanation.reason);
-  options.json ? print_json(explanation, problem) : print_table(explanation, problem);
+  options.json ? print_json(explanation, problem, device)
+               : print_table(explanation, problem, device);
   if (nobody) throw Error(ErrorCode::unsupported, explanation.reason);
   return success;
 }

@@ -34,6 +34,7 @@ struct BackendOperations {
 
   // What only GPUs have; null elsewhere.
   std::vector<KnownChip> (*known_chips)() = nullptr;  // the first of an architecture stands for it
+  bool (*estimates_measured)(const Device&) = nullptr;  // on such a chip; else they are nominal
   std::string (*absence)() = nullptr;  // why there are no devices, in the driver's words
   std::unique_ptr<StreamClock> (*clock)(const Device&) = nullptr;
   Rates (*measure)(const Device&) = nullptr;  // takes a second or so

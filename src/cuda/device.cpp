@@ -9,6 +9,7 @@
 #include "src/cuda/limits.hpp"
 #include "src/cuda/ranges.hpp"
 #include "src/portable/merge.hpp"
+#include "src/portable/reach.hpp"
 
 namespace rapt {
 
@@ -138,6 +139,7 @@ const BackendOperations cuda_backend = {
     .wait = wait,
     .merge = gpu::merge_by<gpu::launch_merge<cuda::Launcher>>,
     .known_chips = known_chips,
+    .estimates_measured = [](const Device& device) { return gpu::reach_of(device).measured; },
     .absence = absence,
     .clock = cuda::clock_of,
     .measure = cuda::measure,

@@ -149,6 +149,7 @@ def chips(rapt):
 def test_explain_takes_a_chip_that_is_not_here(chips):
     explanation = json.loads(chips.ok("explain", PROBLEM, "--device", "a100", "--json"))
     assert explanation["device"] == "NVIDIA A100-SXM4-80GB"
+    assert explanation["nominal"]
     assert explanation["kernel"].startswith("cuda.")
     for candidate in explanation["candidates"]:
         if candidate["kernel"].startswith("cuda.flash_wgmma"):
@@ -156,6 +157,8 @@ def test_explain_takes_a_chip_that_is_not_here(chips):
     assert chips.ok("explain", PROBLEM, "--device", "sm_80", "--json") == chips.ok(
         "explain", PROBLEM, "--device", "a100", "--json"
     )
+    assert "nothing was measured on sm_80" in chips.ok("explain", PROBLEM, "--device", "sm_80")
+    assert not json.loads(chips.ok("explain", PROBLEM, "--device", "h200", "--json"))["nominal"]
     assert "rtx5090 (sm_120)" in chips.ok("explain", "--help")
 
 
