@@ -40,59 +40,26 @@ constexpr Launches launches_of(Backend backend, Support (*has_code)(const Device
   };
 }
 
-// What a kernel is on all backends: its functions for the registry.
-struct NaiveHost {
-  static constexpr std::string_view summary = "every score stored, three kernels: the baseline";
-  static Support supports(const Problem&, const Device&);
-  static std::vector<Config> configs(const Problem&, const Device&);
-  static Estimate estimate(const Task&);
-  static std::size_t workspace(const Task&);
-  static std::unique_ptr<const Prepared> prepare(const Launches&, const Task&);
-};
-struct SharedHost {
-  static constexpr std::string_view summary =
-      "every score stored, products through tiles in shared memory";
-  static Support supports(const Problem&, const Device&);
-  static std::vector<Config> configs(const Problem&, const Device&);
-  static Estimate estimate(const Task&);
-  static std::size_t workspace(const Task&);
-  static std::unique_ptr<const Prepared> prepare(const Launches&, const Task&);
-};
-struct FlashHost {
-  static constexpr std::string_view summary = "online softmax, one kernel, no score matrix";
-  static Support supports(const Problem&, const Device&);
-  static std::vector<Config> configs(const Problem&, const Device&);
-  static Estimate estimate(const Task&);
-  static std::size_t workspace(const Task&);
-  static std::unique_ptr<const Prepared> prepare(const Launches&, const Task&);
-};
-struct FlashWideHost {
-  static constexpr std::string_view summary =
-      "heads of any width: tiles over the head dim, chunks of the keys";
-  static Support supports(const Problem&, const Device&);
-  static std::vector<Config> configs(const Problem&, const Device&);
-  static Estimate estimate(const Task&);
-  static std::size_t workspace(const Task&);
-  static std::unique_ptr<const Prepared> prepare(const Launches&, const Task&);
-};
-struct SplitKvHost {
-  static constexpr std::string_view summary =
-      "few queries: the keys in chunks at the same time, then their results combined";
-  static Support supports(const Problem&, const Device&);
-  static std::vector<Config> configs(const Problem&, const Device&);
-  static Estimate estimate(const Task&);
-  static std::size_t workspace(const Task&);
-  static std::unique_ptr<const Prepared> prepare(const Launches&, const Task&);
-};
-struct TinyKvHost {
-  static constexpr std::string_view summary =
-      "a handful of keys and a huge batch: one row in a few lanes' registers";
-  static Support supports(const Problem&, const Device&);
-  static std::vector<Config> configs(const Problem&, const Device&);
-  static Estimate estimate(const Task&);
-  static std::size_t workspace(const Task&);
-  static std::unique_ptr<const Prepared> prepare(const Launches&, const Task&);
-};
+// What a kernel is on all backends: its functions for the registry, in the file of its name.
+#define RAPT_PORTABLE_KERNEL(Host, text)                                          \
+  struct Host {                                                                   \
+    static constexpr std::string_view summary = text;                             \
+    static Support supports(const Problem&, const Device&);                       \
+    static std::vector<Config> configs(const Problem&, const Device&);            \
+    static Estimate estimate(const Task&);                                        \
+    static std::size_t workspace(const Task&);                                    \
+    static std::unique_ptr<const Prepared> prepare(const Launches&, const Task&); \
+  }
+RAPT_PORTABLE_KERNEL(NaiveHost, "every score stored, three kernels: the baseline");
+RAPT_PORTABLE_KERNEL(SharedHost, "every score stored, products through tiles in shared memory");
+RAPT_PORTABLE_KERNEL(FlashHost, "online softmax, one kernel, no score matrix");
+RAPT_PORTABLE_KERNEL(FlashWideHost,
+                     "heads of any width: tiles over the head dim, chunks of the keys");
+RAPT_PORTABLE_KERNEL(
+    SplitKvHost, "few queries: the keys in chunks at the same time, then their results combined");
+RAPT_PORTABLE_KERNEL(TinyKvHost,
+                     "a handful of keys and a huge batch: one row in a few lanes' registers");
+#undef RAPT_PORTABLE_KERNEL
 
 // A portable kernel under its name on a backend, e.g. "cuda.tiny_kv".
 template <const Launches& launches, class Host>
