@@ -21,7 +21,7 @@ struct TileConfig {
   int blocks;     // that share a multiprocessor
   // For f32. First product: dims over which the tensor core sums. Second product: keys and dims
   // whose sums are made at once, to have registers enough.
-  int sum_depth, sum_keys, sum_dims;
+  int sum_depth = 0, sum_keys = 0, sum_dims = 0;
   // Whether scores may be more than scaled dot products.
   bool score_mod;
 
@@ -31,31 +31,74 @@ struct TileConfig {
   friend constexpr bool operator==(const TileConfig&, const TileConfig&) = default;
 };
 
+// clang-format off
+
 // Many rows: each warp has some for itself. The least tiles that hold a head dim.
 constexpr TileConfig prefill_tiles(MmaKind mma_kind, int dim, bool score_mod) {
   if (mma_kind == MmaKind::b16) {
-    if (dim <= 32) return {mma_kind, 32, 4, 1, 2, 64, 1, 2, 0, 0, 0, score_mod};
-    if (dim <= 64) return {mma_kind, 64, 4, 1, 2, 64, 1, 2, 0, 0, 0, score_mod};
-    if (dim <= 128) return {mma_kind, 128, 4, 1, 2, 32, 1, 2, 0, 0, 0, score_mod};
-    return {mma_kind, 256, 4, 1, 1, 32, 1, 2, 0, 0, 0, score_mod};
+    if (dim <= 32)
+      return {.mma_kind = mma_kind, .dim = 32, .row_warps = 4, .key_warps = 1,
+              .row_tiles = 2, .keys = 64, .stages = 1, .blocks = 2,
+              .score_mod = score_mod};
+    if (dim <= 64)
+      return {.mma_kind = mma_kind, .dim = 64, .row_warps = 4, .key_warps = 1,
+              .row_tiles = 2, .keys = 64, .stages = 1, .blocks = 2,
+              .score_mod = score_mod};
+    if (dim <= 128)
+      return {.mma_kind = mma_kind, .dim = 128, .row_warps = 4, .key_warps = 1,
+              .row_tiles = 2, .keys = 32, .stages = 1, .blocks = 2,
+              .score_mod = score_mod};
+    return {.mma_kind = mma_kind, .dim = 256, .row_warps = 4, .key_warps = 1,
+            .row_tiles = 1, .keys = 32, .stages = 1, .blocks = 2,
+            .score_mod = score_mod};
   }
   const int depth = mma_kind == MmaKind::tf32 ? 64 : 16;
-  if (dim <= 32) return {mma_kind, 32, 4, 1, 2, 32, 1, 3, 32, 32, 32, score_mod};
-  if (dim <= 64) return {mma_kind, 64, 4, 1, 2, 32, 1, 2, depth, 32, 32, score_mod};
-  if (dim <= 128) return {mma_kind, 128, 4, 1, 2, 32, 1, 2, 128, 16, 16, score_mod};
-  return {mma_kind, 256, 4, 1, 1, 16, 1, 2, 128, 16, 16, score_mod};
+  if (dim <= 32)
+    return {.mma_kind = mma_kind, .dim = 32, .row_warps = 4, .key_warps = 1,
+            .row_tiles = 2, .keys = 32, .stages = 1, .blocks = 3,
+            .sum_depth = 32, .sum_keys = 32, .sum_dims = 32,
+            .score_mod = score_mod};
+  if (dim <= 64)
+    return {.mma_kind = mma_kind, .dim = 64, .row_warps = 4, .key_warps = 1,
+            .row_tiles = 2, .keys = 32, .stages = 1, .blocks = 2,
+            .sum_depth = depth, .sum_keys = 32, .sum_dims = 32,
+            .score_mod = score_mod};
+  if (dim <= 128)
+    return {.mma_kind = mma_kind, .dim = 128, .row_warps = 4, .key_warps = 1,
+            .row_tiles = 2, .keys = 32, .stages = 1, .blocks = 2,
+            .sum_depth = 128, .sum_keys = 16, .sum_dims = 16,
+            .score_mod = score_mod};
+  return {.mma_kind = mma_kind, .dim = 256, .row_warps = 4, .key_warps = 1,
+          .row_tiles = 1, .keys = 16, .stages = 1, .blocks = 2,
+          .sum_depth = 128, .sum_keys = 16, .sum_dims = 16,
+          .score_mod = score_mod};
 }
 
 // Few rows, whose time is that of reading keys and values: all warps have the same rows. Head dims
 // up to most_decode_dim().
 constexpr TileConfig decode_tiles(MmaKind mma_kind, int dim) {
   if (mma_kind == MmaKind::b16) {
-    if (dim <= 64) return {mma_kind, 64, 1, 4, 1, 128, 1, 4, 0, 0, 0, true};
-    if (dim <= 128) return {mma_kind, 128, 1, 4, 1, 64, 1, 4, 0, 0, 0, true};
-    return {mma_kind, 256, 1, 4, 1, 64, 1, 2, 0, 0, 0, true};
+    if (dim <= 64)
+      return {.mma_kind = mma_kind, .dim = 64, .row_warps = 1, .key_warps = 4,
+              .row_tiles = 1, .keys = 128, .stages = 1, .blocks = 4,
+              .score_mod = true};
+    if (dim <= 128)
+      return {.mma_kind = mma_kind, .dim = 128, .row_warps = 1, .key_warps = 4,
+              .row_tiles = 1, .keys = 64, .stages = 1, .blocks = 4,
+              .score_mod = true};
+    return {.mma_kind = mma_kind, .dim = 256, .row_warps = 1, .key_warps = 4,
+            .row_tiles = 1, .keys = 64, .stages = 1, .blocks = 2,
+            .score_mod = true};
   }
-  if (dim <= 64) return {mma_kind, 64, 1, 4, 1, 64, 1, 4, 16, 16, 32, true};
-  return {mma_kind, 128, 1, 4, 1, 64, 1, 2, 16, 16, 32, true};
+  if (dim <= 64)
+    return {.mma_kind = mma_kind, .dim = 64, .row_warps = 1, .key_warps = 4,
+            .row_tiles = 1, .keys = 64, .stages = 1, .blocks = 4,
+            .sum_depth = 16, .sum_keys = 16, .sum_dims = 32,
+            .score_mod = true};
+  return {.mma_kind = mma_kind, .dim = 128, .row_warps = 1, .key_warps = 4,
+          .row_tiles = 1, .keys = 64, .stages = 1, .blocks = 2,
+          .sum_depth = 16, .sum_keys = 16, .sum_dims = 32,
+          .score_mod = true};
 }
 constexpr int most_decode_dim(MmaKind mma_kind) { return mma_kind == MmaKind::b16 ? 256 : 128; }
 
@@ -64,12 +107,25 @@ constexpr int most_decode_dim(MmaKind mma_kind) { return mma_kind == MmaKind::b1
 inline constexpr int most_short_dim = 128;
 constexpr TileConfig short_tiles(MmaKind mma_kind, int dim) {
   if (mma_kind == MmaKind::b16) {
-    if (dim <= 64) return {mma_kind, 64, 2, 2, 2, 64, 2, 3, 0, 0, 0, true};
-    return {mma_kind, 128, 2, 2, 2, 64, 2, 2, 0, 0, 0, true};
+    if (dim <= 64)
+      return {.mma_kind = mma_kind, .dim = 64, .row_warps = 2, .key_warps = 2,
+              .row_tiles = 2, .keys = 64, .stages = 2, .blocks = 3,
+              .score_mod = true};
+    return {.mma_kind = mma_kind, .dim = 128, .row_warps = 2, .key_warps = 2,
+            .row_tiles = 2, .keys = 64, .stages = 2, .blocks = 2,
+            .score_mod = true};
   }
-  if (dim <= 64) return {mma_kind, 64, 2, 2, 2, 64, 2, 2, 16, 32, 32, true};
-  return {mma_kind, 128, 2, 2, 2, 32, 1, 2, 128, 16, 16, true};
+  if (dim <= 64)
+    return {.mma_kind = mma_kind, .dim = 64, .row_warps = 2, .key_warps = 2,
+            .row_tiles = 2, .keys = 64, .stages = 2, .blocks = 2,
+            .sum_depth = 16, .sum_keys = 32, .sum_dims = 32,
+            .score_mod = true};
+  return {.mma_kind = mma_kind, .dim = 128, .row_warps = 2, .key_warps = 2,
+          .row_tiles = 2, .keys = 32, .stages = 1, .blocks = 2,
+          .sum_depth = 128, .sum_keys = 16, .sum_dims = 16,
+          .score_mod = true};
 }
+// clang-format on
 
 // All that there are. The device code of each is compiled in a file of the backend.
 inline constexpr TileConfig all_tiles[] = {
