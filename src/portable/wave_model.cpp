@@ -36,8 +36,8 @@ WaveModel::WaveModel(const Device& device, const KernelReach& reach, const Count
                       (counts.score_mod ? reach.score_mod.at(counts.dim) : 1.0);
   compute_ = counts.step_flops * multiprocessors_ / (rate * std::max(counts.flops_per_second, 1.0));
   memory_ = counts.bytes / (reach.bandwidth * paged.bandwidth * bandwidth);
-  overhead_ = counts.launches * chip.launch_seconds + reach.start_seconds +
-              counts.apart_bytes / (reach.bandwidth * bandwidth);
+  apart_ = counts.apart_bytes / (reach.bandwidth * bandwidth);
+  overhead_ = counts.launches * chip.launch_seconds + reach.start_seconds;
   block_ = reach.block_seconds;
   const double latency = counts.latency * reach.step_seconds * paged.step_seconds;
   for (int resident = 1; resident <= counts.resident; ++resident)
@@ -76,10 +76,12 @@ Estimate WaveModel::with(double splits) const {
     const double whole = rounded_down(full);
     waves = whole * wave(resident, steps) + wave(rounded_up(each - whole * resident), steps);
   }
-  const double seconds = overhead_ + norm(waves, memory_) + (chunks > 1 ? combining(chunks) : 0);
+  const double seconds =
+      overhead_ + norm(waves, memory_) + apart_ + (chunks > 1 ? combining(chunks) : 0);
   const double compute = each * steps * compute_;
-  const bool idle = std::max(compute, memory_) < seconds / 2;
-  return {seconds, idle ? "overhead" : compute > memory_ ? "compute" : "memory"};
+  const double memory = memory_ + apart_;
+  const bool idle = std::max(compute, memory) < seconds / 2;
+  return {seconds, idle ? "overhead" : compute > memory ? "compute" : "memory"};
 }
 
 }  // namespace rapt::gpu

@@ -58,7 +58,7 @@ class WaveModel {
   Counts counts_;
   double multiprocessors_;
   double overhead_, block_;                   // seconds of the launch, of a block
-  double compute_, memory_;                   // seconds of a step, of all bytes
+  double compute_, memory_, apart_;           // seconds of a step, of all bytes, of those apart
   double combine_, combine_step_, partials_;  // seconds: of a launch, a turn, the bytes of a chunk
   std::array<double, most_resident + 1> step_;  // seconds, by the blocks that share
 };

@@ -56,6 +56,15 @@ TEST(WaveModel, TakesAsLongAsTheMemoryWhereThatIsLonger) {
   EXPECT_EQ(WaveModel(small_gpu(), reach, some_counts()).whole().bound, "compute");
 }
 
+TEST(WaveModel, AddsBytesThatAreMovedApart) {
+  Counts counts = some_counts();
+  const double without = seconds(counts);
+  counts.apart_bytes = 0.8e12 * 1e-3;
+  const Estimate estimate = WaveModel(small_gpu(), reach, counts).whole();
+  EXPECT_NEAR(estimate.seconds, without + 1e-3, 1e-9);
+  EXPECT_EQ(estimate.bound, "memory");
+}
+
 TEST(WaveModel, SplitsThatFillTheChipPayAndMoreDoNot) {
   Counts counts = some_counts();
   counts.blocks = 1;
