@@ -31,6 +31,8 @@ TEST(CompiledCode, OfOneChipOrFamilyRunsNowhereElse) {
     EXPECT_FALSE(runs(capability, "90a-real")) << capability;
     EXPECT_FALSE(runs(capability, "90a-virtual")) << capability;
   }
+  EXPECT_FALSE(runs(103, "100a-real"));
+  EXPECT_FALSE(runs(103, "100a-virtual"));
   EXPECT_TRUE(runs(103, "100f-real"));
   EXPECT_FALSE(runs(120, "100f-real"));
 }

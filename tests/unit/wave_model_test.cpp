@@ -71,6 +71,9 @@ TEST(WaveModel, SplitsThatFillTheChipPayAndMoreDoNot) {
   counts.partial_bytes = 1e4;
   EXPECT_LT(seconds(counts, 10), seconds(counts) / 3);
   EXPECT_GT(seconds(counts, 100), seconds(counts, 10));
+  const double split = seconds(counts, 10);
+  counts.partial_bytes *= 100;  // to be written, read and combined
+  EXPECT_GT(seconds(counts, 10), split);
   counts.least_chunk = 1000;  // there is but one chunk
   EXPECT_EQ(seconds(counts, 10), seconds(counts));
 }
