@@ -35,7 +35,7 @@ constexpr Architecture architectures[] = {
 
 constexpr double megahertz = 1e6, mib = 1 << 20, gib = 1 << 30;
 constexpr Chip table[] = {
-    {"h200", "NVIDIA H200", 90, 132, 1980 * megahertz, 3201 * megahertz, 6144, 60 * mib, 140 * gib},
+    {"h200", "NVIDIA H200", 90, 132, 1980 * megahertz, 3134 * megahertz, 6144, 60 * mib, 140 * gib},
     {"h100", "NVIDIA H100 80GB HBM3", 90, 132, 1980 * megahertz, 2619 * megahertz, 5120, 50 * mib,
      79 * gib},
     {"b200", "NVIDIA B200", 100, 148, 1965 * megahertz, 3996 * megahertz, 8192, 126 * mib,
