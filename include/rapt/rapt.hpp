@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rapt/dtype.hpp"
 #include "rapt/version.h"
 
 #if defined(__GNUC__)
@@ -46,8 +47,6 @@ class RAPT_API Error : public std::runtime_error {
  private:
   ErrorCode code_;
 };
-
-enum class DType : std::int32_t { none = 0, f32 = 1, f16 = 2, bf16 = 3, i32 = 4, u8 = 5 };
 
 RAPT_API std::string_view name(DType dtype);
 RAPT_API std::int64_t size_in_bytes(DType dtype);

@@ -1,7 +1,7 @@
 // From run-time values to the compile-time ones that kernels are templated on, for launching.
 #pragma once
 
-#include "rapt/rapt.hpp"
+#include "rapt/dtype.hpp"
 #include "src/gpu/target.hpp"
 
 namespace rapt::gpu {

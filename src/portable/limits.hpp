@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "rapt/rapt.hpp"
 #include "src/core/rates.hpp"
 #include "src/core/stream_clock.hpp"
 #include "src/gpu/limits.hpp"

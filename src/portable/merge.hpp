@@ -1,6 +1,7 @@
 // The host side of merge() on GPUs, for the BackendOperations of whoever can launch it.
 #pragma once
 
+#include "rapt/rapt.hpp"
 #include "src/gpu/merge.hpp"
 
 namespace rapt::gpu {

@@ -6,6 +6,10 @@ import re
 
 import pytest
 
+# What a kernel in a folder of its own may include.
+CUDA_KERNEL = {
+    "src/cuda/ptx", "src/cuda", "src/gpu", "src/portable", "src/semantics", "src/core",
+}
 # Folder -> the folders it may include besides itself and the public headers.
 ARROWS = {
     "include": set(),
@@ -15,7 +19,12 @@ ARROWS = {
     "src/cpu": {"src/semantics", "src/core"},
     "src/gpu": {"src/semantics"},
     "src/portable": {"src/gpu", "src/semantics", "src/core"},
-    "src/cuda": {"src/gpu", "src/portable", "src/semantics", "src/core"},
+    "src/cuda": {"src/cuda/ptx", "src/gpu", "src/portable", "src/semantics", "src/core"},
+    "src/cuda/ptx": {"src/gpu", "src/semantics"},
+    "src/cuda/hopper": {"src/cuda/ptx", "src/cuda", "src/gpu", "src/semantics", "src/core"},
+    "src/cuda/flash_mma": CUDA_KERNEL,
+    "src/cuda/flash_wgmma": CUDA_KERNEL | {"src/cuda/hopper"},
+    "src/cuda/flash_wgmma_f32": CUDA_KERNEL | {"src/cuda/hopper"},
     "src/hip": {"src/gpu", "src/portable", "src/semantics", "src/core"},
     "src/emulator": {"src/gpu", "src/portable", "src/semantics", "src/core"},
     "src/library": {
@@ -33,7 +42,7 @@ FILES = {
         "src/cpu/amx.hpp", "src/library/registry.hpp",
     },
     "src/emulator": {"src/cpu/thread_pool.hpp"},
-    "src/gpu": {"rapt/rapt.hpp"},  # element types, for launching
+    "src/gpu": {"rapt/dtype.hpp"},
 }
 # Compiled for GPUs too, so only what a device compiler has: these C headers, no C++ library.
 DEVICE_FOLDERS = {"src/semantics", "src/gpu"}
@@ -54,7 +63,9 @@ SUFFIXES = {".hpp", ".cpp", ".h", ".c", ".cu", ".cuh", ".hip"}
 def folder_of(path):
     """The folder of ARROWS that a path, written from the root of the repository, lies in."""
     parts = pathlib.PurePosixPath(path).parts
-    return "/".join(parts[:2]) if parts[0] == "src" else parts[0]
+    if parts[0] != "src":
+        return parts[0]
+    return "/".join(parts[: 3 if parts[1] == "cuda" and len(parts) > 3 else 2])
 
 
 def faults(path, text):
@@ -101,10 +112,71 @@ def test_every_include_follows_an_arrow(source_dir):
     assert not found, "\n".join(found)
 
 
+def is_device_header(path):
+    return path.endswith(".cuh") or path.startswith("src/gpu/")
+
+
+def reached(path, texts):
+    """All headers of ours that a file includes, by way of others too: each with the file that
+    includes it."""
+    found, left = {}, [path]
+    while left:
+        at = left.pop()
+        for name in INCLUDE.findall(texts[at]):
+            header = f"include/{name}" if name.startswith("rapt/") else name
+            if header in texts and header not in found:
+                found[header] = at
+                left.append(header)
+    return found
+
+
+def heavy_headers(texts):
+    """Device headers that reach the public API, and by way of which file."""
+    return [
+        f"{path}: reaches rapt/rapt.hpp through {found['include/rapt/rapt.hpp']}"
+        for path in texts
+        if is_device_header(path)
+        and "include/rapt/rapt.hpp" in (found := reached(path, texts))
+    ]
+
+
+def test_no_device_header_reaches_the_public_api(source_dir):
+    texts = {
+        path.relative_to(source_dir).as_posix(): path.read_text()
+        for path in source_files(source_dir)
+    }
+    assert sum(map(is_device_header, texts)) > 40
+    assert not heavy_headers(texts)
+
+
+def test_a_device_header_that_reaches_the_public_api_is_caught():
+    texts = {
+        "include/rapt/rapt.hpp": "",
+        "src/cuda/check.hpp": '#include "rapt/rapt.hpp"',
+        "src/cuda/launcher.cuh": '#include "src/cuda/check.hpp"',
+        "src/cuda/target.cuh": '#include "src/gpu/target.hpp"',
+        "src/gpu/target.hpp": "#include <stdint.h>",
+    }
+    assert heavy_headers(texts) == [
+        "src/cuda/launcher.cuh: reaches rapt/rapt.hpp through src/cuda/check.hpp"
+    ]
+
+
 @pytest.mark.parametrize(
     "path, line",
     [
         ("src/cpu/naive.cpp", '#include "src/library/registry.hpp"'),
+        ("src/cuda/ptx/tma.cuh", '#include "src/cuda/hopper/pipeline.cuh"'),
+        ("src/cuda/ptx/tma.cuh", '#include "src/cuda/target.cuh"'),
+        ("src/cuda/hopper/pipeline.cuh", '#include "src/cuda/flash_wgmma/parameters.hpp"'),
+        ("src/cuda/flash_mma/b16_32.cu", '#include "src/cuda/flash_wgmma/softmax.cuh"'),
+        ("src/cuda/flash_mma/b16_32.cu", '#include "src/cuda/hopper/pipeline.cuh"'),
+        ("src/cuda/flash_wgmma_f32/storage.cuh", '#include "src/cuda/flash_wgmma/work_tile.cuh"'),
+        ("src/cuda/flash_wgmma/kernel.cuh", '#include "src/cuda/flash_wgmma_f32/pieces.cuh"'),
+        ("src/cuda/device.cpp", '#include "src/cuda/flash_wgmma/tile_config.hpp"'),
+        ("src/cuda/new/kernel.cuh", '#include "src/cuda/target.cuh"'),
+        ("src/library/registry.cpp", '#include "src/cuda/hopper/pipeline.cuh"'),
+        ("src/gpu/launch.hpp", '#include "rapt/rapt.hpp"'),
         ("src/core/text.cpp", '#include "src/cpu/device.hpp"'),
         ("src/core/text.cpp", '  #  include "src/oracle/oracle.hpp"'),
         ("src/semantics/score.hpp", "#include <cmath>"),
@@ -145,6 +217,10 @@ def test_a_forbidden_include_is_caught(path, line):
         ("cli/main.cpp", '#include "src/core/tuning_file.hpp"'),
         ("python/module/module.cpp", "#include <nanobind/nanobind.h>"),
         ("python/module/module.cpp", '#include "python/module/request.hpp"'),
+        ("src/cuda/hopper/pipeline.cuh", '#include "src/cuda/ptx/barrier.cuh"'),
+        ("src/cuda/flash_wgmma/kernel.cuh", '#include "src/cuda/hopper/pipeline.cuh"'),
+        ("src/library/registry.cpp", '#include "src/cuda/kernels.hpp"'),
+        ("src/gpu/launch.hpp", '#include "rapt/dtype.hpp"'),
     ],
 )
 def test_an_allowed_include_passes(path, line):

@@ -40,7 +40,7 @@ def check_consumer(executable, linkage, environment=None):
 
 
 def test_the_install_holds_headers_libraries_program_and_suites(prefix, source_dir):
-    headers = ["rapt.hpp", "rapt.h", "version.h"]
+    headers = ["rapt.hpp", "dtype.hpp", "rapt.h", "version.h"]
     for name in [*headers, "librapt.a", "librapt.so", "raptConfig.cmake", "rapt.pc"]:
         installed_file(prefix, name)
     assert (prefix / "bin" / "rapt").is_file()

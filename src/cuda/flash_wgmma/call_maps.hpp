@@ -1,6 +1,7 @@
 // The tensors of a call as TMA sees them, and which ones it can see.
 #pragma once
 
+#include "rapt/rapt.hpp"
 #include "src/cuda/flash_wgmma/parameters.hpp"
 #include "src/gpu/launch.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <cuda.h>
 
-#include "rapt/rapt.hpp"
+#include "rapt/dtype.hpp"
 #include "src/gpu/divisor.hpp"
 #include "src/semantics/call.hpp"
 
@@ -11,7 +11,7 @@ namespace rapt::cuda::flash_wgmma {
 
 // Work tiles, the tiles of queries, in the order they are begun. Heads go in L2 groups whose keys
 // and values stay in the L2 cache together; within an L2 group the last queries come first, which
-// take longest under a causal mask. an L2 group that is smaller than the others is the first one:
+// take longest under a causal mask. An L2 group that is smaller than the others is the first one:
 // in the end it would leave multiprocessors idle while others begin the longest. Packed sequences
 // of very different lengths are one row of tiles instead, `varlen_tiles` of them for each head:
 // most tiles of the longest one the others would not have.
@@ -37,8 +37,8 @@ struct Parameters {
   float scale;         // from dot products to exponents of 2
   float share_of_cap;  // that a dot product of 1 is, where there is a soft cap
   bool only_capped;    // dot products only pass through it, and three terms can do for it
-  int* tile_counter;   // 0 before the launch: work tile tiles begun by blocks that came to ask.
-                       // Null: work tile tiles are even
+  int* tile_counter;   // 0 before the launch: work tiles begun by blocks that came to ask.
+                       // Null: work tiles are even
   DType dtype;
   bool bias_by_tma;  // by TMA, else read where it is needed
   gpu::Divisor page_size;
