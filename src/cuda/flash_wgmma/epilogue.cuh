@@ -1,8 +1,8 @@
 // From sums in registers to rows in memory.
 #pragma once
 
+#include "src/cuda/flash_wgmma/shared_storage.cuh"
 #include "src/cuda/flash_wgmma/softmax.cuh"
-#include "src/cuda/flash_wgmma/tile_scheduler.cuh"
 #include "src/cuda/ptx/ldmatrix.cuh"
 #include "src/cuda/ptx/pack.cuh"
 
@@ -21,8 +21,8 @@ RAPT_DEVICE void store_four(Element* to, uint2 four, int room) {
     if (i < room) to[i].bits = static_cast<uint16_t>(words[i / 2] >> i % 2 * 16);
 }
 
-// A warp's 16 rows, times `factor`, into `tile`: (16, 8 n) in swizzled panels, from where the copy
-// engine takes them.
+// A warp's 16 rows, times `factor`, into `tile`: (16, 8 n) in swizzled panels, from where TMA takes
+// them.
 template <class Element, int n>
 RAPT_DEVICE void stage_output(unsigned char* tile, const float (&out)[n][4],
                               const float (&factor)[2]) {
@@ -36,7 +36,9 @@ RAPT_DEVICE void stage_output(unsigned char* tile, const float (&out)[n][4],
       words[i] = ptx::pack_two<Element>(pairs[2 * half] * factor[half],
                                         pairs[2 * half + 1] * factor[half]);
     }
-    ptx::stmatrix(fragment_address(tile, 8 * j), words);
+    ptx::stmatrix(
+        hopper::fragment_address<hopper::SwizzledTile<2, warpgroup_rows, 8 * n>>(tile, 8 * j),
+        words);
   }
 }
 

@@ -1,21 +1,35 @@
 // flash_wgmma: attention on Hopper's tensor cores.
 //
-// A block stays on its multiprocessor and goes through tiles of queries. One warp finds
-// the next tile (tile_scheduler.cuh), two load, through TMA into rings of tiles in shared memory,
-// and one may store (producer.cuh), while one to three warpgroups compute (consumer.cuh), the
-// softmax of one beside the products of another.
+// A block stays on its multiprocessor and goes through work tiles, each with its tiles of keys. One
+// warpgroup has roles of a warp each, one to three compute, the softmax of one beside the products
+// of another:
+//
+//   tile scheduler   which work tile is next (tile_scheduler.cuh)
+//        │ tile infos
+//        ▼
+//   producer         Q and K: KeyLoader; biases and V: ValueLoader (producer.cuh)
+//        │ query, key and value rings, by TMA
+//        ▼
+//   consumers        S = Q Kᵀ ▶ P = softmax of S ▶ O += P V (consumer.cuh)
+//        │ output, staged in shared memory
+//        ▼
+//   storer           O to where it belongs, by TMA (storer.cuh)
+//
+// They meet at barriers of rings alone (hopper/pipeline.cuh), never at one of the whole block.
 #pragma once
 
 #include "src/cuda/flash_wgmma/consumer.cuh"
 #include "src/cuda/flash_wgmma/producer.cuh"
-#include "src/cuda/ptx/registers.cuh"
+#include "src/cuda/flash_wgmma/storer.cuh"
+#include "src/cuda/flash_wgmma/tile_scheduler.cuh"
+#include "src/cuda/shared_memory.hpp"
 
 namespace rapt::cuda::flash_wgmma {
 
 template <TileConfig config, class Element>
 struct FlashWgmma {
   using Memory = SharedStorage<config>;
-  static constexpr int threads = (config.warpgroups + 1) * warpgroup_threads;
+  static constexpr int threads = (config.warpgroups + 1) * hopper::warpgroup_threads;
   static constexpr int shared_bytes = sizeof(SharedStorage<config>);
   static_assert(shared_bytes <= most_shared_bytes_on_hopper);
   static_assert(!staged_in_queries<config> || config.v_dim <= config.qk_dim);
@@ -26,49 +40,23 @@ struct FlashWgmma {
       ptx::tma_prefetch(p.keys);
       ptx::tma_prefetch(p.values);
       if (staged<config> && p.output_by_tma) ptx::tma_prefetch(p.output);
-      initialize(shared);
+      shared.initialize();
     }
     __syncthreads();
     // The same for the whole warp, and the compiler is to know it.
-    const int warpgroup = Target::shuffle(Target::thread() / warpgroup_threads, 0);
+    const int warpgroup = Target::shuffle(Target::thread() / hopper::warpgroup_threads, 0);
     if (warpgroup == config.warpgroups) {
-      ptx::deallocate_registers<producer_registers(config.warpgroups)>();
+      Registers<config>::begin_producer();
       const int warp = Target::wave() % 4;
       if (warp == 0) KeyLoader<config>(p, shared).run();
       if (warp == 1) ValueLoader<config>(p, shared).run();
-      if (warp == 2 && Target::lane() == 0) TileScheduler<config>(p, shared).run();
+      if (warp == 2 && Target::lane() == 0) schedule_tiles(p, shared);
       if constexpr (staged<config>)
         if (warp == 3 && Target::lane() == 0) OutputStorer<config>(p, shared).run();
     } else {
-      ptx::allocate_registers<consumer_registers(config.warpgroups)>();
+      Registers<config>::begin_consumer();
       Consumer<config, Element>(p, shared, warpgroup).run();
     }
-  }
-
- private:
-  RAPT_DEVICE static void initialize(SharedStorage<config>& shared) {
-    constexpr int warps = config.warpgroups * 4;
-    for (int i = 0; i < warps; ++i) shared.promoted_sums[i] = 0;
-    for (int i = 0; i < config.query_buffers; ++i) {
-      shared.queries_full[i].initialize(1);
-      shared.queries_free[i].initialize(staged_in_queries<config> ? config.warpgroups : warps);
-    }
-    for (int i = 0; i < config.stages; ++i) {
-      shared.keys_full[i].initialize(1);
-      shared.keys_free[i].initialize(warps);
-      shared.values_full[i].initialize(1);
-      shared.values_free[i].initialize(warps);
-    }
-    for (int i = 0; i < config.warpgroups; ++i) {
-      shared.biases_full[i].initialize(1);
-      shared.biases_free[i].initialize(4);
-      shared.output_full[i].initialize(4);
-      shared.output_free[i].initialize(1);
-    }
-    shared.values_landed.initialize(1);
-    shared.tile_info_wanted.initialize(1);
-    for (int i = 0; i < tile_info_stages; ++i) shared.tile_info_full[i].initialize(1);
-    ptx::fence_barrier_init();
   }
 };
 

@@ -2,8 +2,8 @@
 // exponents.
 #pragma once
 
+#include "src/cuda/flash_wgmma/shared_storage.cuh"
 #include "src/cuda/flash_wgmma/softmax.cuh"
-#include "src/cuda/flash_wgmma/tile_scheduler.cuh"
 
 namespace rapt::cuda::flash_wgmma {
 
@@ -98,13 +98,13 @@ RAPT_DEVICE void add_tma_bias(const unsigned char* tile, int row, float (&scores
   const int lane = Target::lane();
   RAPT_UNROLL
   for (int half = 0; half < 2; ++half) {
-    const unsigned char* from = tile + (row + 8 * half) * panel_row_bytes + lane % 4 * 4;
+    const unsigned char* from = tile + (row + 8 * half) * hopper::panel_row_bytes + lane % 4 * 4;
     RAPT_UNROLL
     for (int j = 0; j < n; ++j) {
       // Rows are swizzled: their 16-byte pieces, of 8 keys, change places.
       const int piece = (j % 8 ^ row % 8) * 16;
       const uint32_t word = *reinterpret_cast<const uint32_t*>(
-          from + j / 8 * warpgroup_rows * panel_row_bytes + piece);
+          from + j / 8 * warpgroup_rows * hopper::panel_row_bytes + piece);
       const Element pair[2] = {{static_cast<uint16_t>(word)}, {static_cast<uint16_t>(word >> 16)}};
       RAPT_UNROLL
       for (int i = 0; i < 2; ++i) {

@@ -1,15 +1,9 @@
-// Which tiles of queries a block takes, in which order, and what their warpgroups need to know.
-//
-// A warp of its own finds out, and leaves WorkTileInfos in shared memory.
+// Which tiles of queries a block takes, in which order, and what its warps need to know of each.
 #pragma once
 
-#include "src/cuda/flash_wgmma/parameters.hpp"
 #include "src/cuda/flash_wgmma/shared_storage.cuh"
-#include "src/cuda/target.cuh"
 
 namespace rapt::cuda::flash_wgmma {
-
-using semantics::Index;
 
 // A tile of queries from `first` on, of one sequence. Heads are numbered in groups of packed ones.
 struct WorkTile {
@@ -115,77 +109,18 @@ RAPT_DEVICE WorkTileInfo tile_info_of(const Parameters& p, const WorkTile& work_
   return tile_info;
 }
 
-// The number-th work tile of the block, for those who load and store. They and the warpgroups are
-// never as many work tile tiles apart as there are stages.
+// What the thread does that decides which work tiles the block takes.
 template <TileConfig config>
-RAPT_DEVICE const WorkTileInfo& wait_for_tile_info(SharedStorage<config>& shared, int number) {
-  const PipelineState<tile_info_stages> pipe(number);
-  shared.tile_info_full[pipe.index].wait(pipe.phase);
-  return shared.tile_infos[pipe.index];
+RAPT_DEVICE void schedule_tiles(const Parameters& p, SharedStorage<config>& shared) {
+  hopper::schedule_tiles(shared.tile_infos, shared.tile_info_ring, p.schedule.work_tiles,
+                         p.tile_counter, [&](int index, WorkTileInfo& info) {
+                           const WorkTile work_tile =
+                               work_tile_at(p, index, config.warpgroups * p.schedule.queries);
+                           if (work_tile.first >= work_tile.sequence.q_len)
+                             return false;  // a shorter sequence
+                           info = tile_info_of(p, work_tile, config.warpgroups, config.keys);
+                           return true;
+                         });
 }
-
-// A row of a tile of queries: its query, counted from the tile's first, if it has one at all.
-struct RowPlace {
-  bool exists;
-  int query;
-  semantics::Place place;
-  Index head;
-};
-RAPT_DEVICE RowPlace row_place(const Parameters& p, const WorkTileInfo& tile_info, int group,
-                               int row) {
-  const gpu::Divisor& packed_heads = p.schedule.packed_heads;
-  const int within = packed_heads.quotient(row), query = group * p.schedule.queries + within;
-  return {within < p.schedule.queries && query < tile_info.left,
-          query,
-          {tile_info.outer, tile_info.row + query},
-          tile_info.head * packed_heads.value + row - within * packed_heads.value};
-}
-
-// Whether TMA takes the output of a warpgroup. Where a packed sequence ends within its
-// rows, it would write behind that end, where another may begin.
-RAPT_DEVICE bool stores_by_tma(const Parameters& p, const WorkTileInfo& tile_info, int group) {
-  return p.output_by_tma &&
-         (!p.call.q_starts || (group + 1) * p.schedule.queries <= tile_info.left);
-}
-
-// The thread that decides which work tile tiles the block takes: every so manieth where all take
-// the same time, else whichever is next when the block comes to ask. That is when its last work
-// tile is nearly loaded: asked earlier, the longest work tile tiles would be given away before it
-// is known who is free.
-template <TileConfig config>
-class TileScheduler {
- public:
-  RAPT_DEVICE TileScheduler(const Parameters& p, SharedStorage<config>& shared)
-      : p_(p), shared_(shared) {}
-
-  RAPT_DEVICE void run() {
-    int index = Target::block_x();
-    for (int number = 0;; ++number) {
-      if (number > 0) {
-        shared_.tile_info_wanted.wait((number - 1) & 1);
-        index = after(index);
-      }
-      WorkTileInfo& tile_info = shared_.tile_infos[ring_index<tile_info_stages>(number)];
-      tile_info.left = 0;
-      for (; index < p_.schedule.work_tiles; index = after(index)) {
-        const WorkTile work_tile = work_tile_at(p_, index, config.warpgroups * p_.schedule.queries);
-        if (work_tile.first >= work_tile.sequence.q_len) continue;  // a shorter sequence
-        tile_info = tile_info_of(p_, work_tile, config.warpgroups, config.keys);
-        break;
-      }
-      shared_.tile_info_full[ring_index<tile_info_stages>(number)].arrive();
-      if (index >= p_.schedule.work_tiles) return;
-    }
-  }
-
- private:
-  RAPT_DEVICE int after(int index) const {
-    const int blocks = static_cast<int>(gridDim.x);
-    return p_.tile_counter ? blocks + atomicAdd(p_.tile_counter, 1) : index + blocks;
-  }
-
-  const Parameters& p_;
-  SharedStorage<config>& shared_;
-};
 
 }  // namespace rapt::cuda::flash_wgmma
