@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/cuda/flash_wgmma/tensor_map.hpp"
+#include "src/cuda/hopper/tensor_map.hpp"
 
 namespace rapt::cuda::flash_wgmma {
 namespace {

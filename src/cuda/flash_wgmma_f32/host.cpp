@@ -3,7 +3,7 @@
 
 #include "src/core/text.hpp"
 #include "src/cuda/flash_wgmma_f32/launch.hpp"
-#include "src/cuda/hopper.hpp"
+#include "src/cuda/hopper/support.hpp"
 #include "src/cuda/kernels.hpp"
 #include "src/portable/common.hpp"
 #include "src/portable/key_splits.hpp"

@@ -1,4 +1,4 @@
-#include "src/cuda/flash_wgmma/tensor_map.hpp"
+#include "src/cuda/hopper/tensor_map.hpp"
 
 #include <algorithm>
 
