@@ -32,7 +32,7 @@ template <class Function>
 auto with_tiles(const Problem& p, Function function) {
   const gpu::Index dim = std::max(p.qk_dim, p.v_dim);
   const bool any_length = p.batch_invariant && p.bounded();  // q_len is other sequences', too
-  if (gpu::has_score_mod(p)) {
+  if (gpu::is_general(p)) {
     if (dim <= 64) return function.template operator()<with_score_mod(tiles_64_short)>();
     if (dim <= 96) return function.template operator()<with_score_mod(tiles_96)>();
     if (dim <= 128) return function.template operator()<with_score_mod(tiles_128)>();

@@ -37,8 +37,6 @@ Support supports(const Problem& p, const Device& device) {
   if (const Support hopper = on_hopper(device); !hopper) return hopper;
   if (p.dtype == DType::f32) return Support::no("it takes f16 and bf16; this problem is f32");
   if (std::max(p.qk_dim, p.v_dim) > most_dim) return gpu::refuse_dim(p, most_dim);
-  if (p.window.first_keys > 0)
-    return Support::no("it takes one range of keys; this problem has first keys beside a window");
   if (p.qk_dim == 0 || p.v_dim == 0) return Support::no("it takes head dims of 1 or more");
   if (p.alignment < 16)
     return Support::no(
@@ -93,7 +91,7 @@ Estimate estimate(const Task& task) {
                          .launches = has_tile_counter(p) ? 2.0 : 1.0,
                          .dim = tiles.v_dim,
                          .rate = rate,
-                         .score_mod = gpu::has_score_mod(p) && rate == 1,
+                         .score_mod = gpu::is_general(p) && rate == 1,
                          .paged = p.paged() && p.page_size < tiles.keys})
       .whole();
 }

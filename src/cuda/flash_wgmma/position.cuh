@@ -28,8 +28,10 @@ struct Position {
   }
   // The thread's first row in the warpgroup; the other one is 8 further down.
   RAPT_DEVICE static int row() { return Target::wave() % 4 * 16 + Target::lane() / 4; }
-  // Of the thread's first column.
-  RAPT_DEVICE int first_key() const { return tile * config.keys + Target::lane() % 4 * 2; }
+  // Of the thread's first column, in the key_tile-th tile.
+  RAPT_DEVICE static int first_key(int key_tile) {
+    return key_tile * config.keys + Target::lane() % 4 * 2;
+  }
 
   RAPT_DEVICE void set_span_end() {
     const int end = tile / tiles_of_span * tiles_of_span;

@@ -25,8 +25,8 @@ class KeyLoader {
       if (queries_first) load_queries(now, work_tile);
       for (int tile = last; tile >= first; --tile, ++step) {
         const hopper::PipelineState<config.stages> pipe(step);
-        keys_.load(now, tile, shared_.keys[pipe.index], shared_.key_ring, pipe,
-                   shared_.key_ring.full[pipe.index]);
+        keys_.load(now, config.score_mod ? now.key_tile(tile) : tile, shared_.keys[pipe.index],
+                   shared_.key_ring, pipe, shared_.key_ring.full[pipe.index]);
         if (!queries_first && tile == last) load_queries(now, work_tile);
         if (tile == ask_at && Target::lane() == 0) shared_.tile_info_ring.ask();
       }
@@ -94,10 +94,10 @@ class BiasLoader {
     const Index(&stride)[4] = p_.call.bias_stride;
     RAPT_NO_UNROLL
     for (int panel = 0; panel < Biases::panels; ++panel)
-      hopper::load_panel<Biases>(p_.biases, shared_.biases[group], panel, full, tile * config.keys,
-                                 from.first + group * warpgroup_rows,
-                                 stride[1] == 0 ? 0 : from.head,
-                                 stride[0] == 0 ? 0 : from.sequence);
+      hopper::load_panel<Biases>(
+          p_.biases, shared_.biases[group], panel, full, from.key_tile(tile) * config.keys,
+          from.first + group * warpgroup_rows, stride[1] == 0 ? 0 : from.head,
+          stride[0] == 0 ? 0 : from.sequence);
   }
 
   const Parameters& p_;
@@ -123,7 +123,7 @@ class ValueLoader {
       const int first = now.first_tile;
       for (int tile = now.tile; tile >= first; --tile, ++step) {
         if (config.score_mod && p_.bias_by_tma) biases_.load(now, tile);
-        load_values(now, tile, step);
+        load_values(now, config.score_mod ? now.key_tile(tile) : tile, step);
       }
     }
   }
@@ -138,21 +138,30 @@ class ValueLoader {
     const int end = from.seen_end - tile * config.keys;
     const bool ends_tensor = from.seen_end > 0 && from.seen_end == p_.call.kv_len &&
                              !p_.call.kv_starts && !p_.call.page_table;
-    const bool clean = begin <= 0 && (end >= config.keys || ends_tensor);
+    // Those before the gap, if there is one.
+    const int first_end =
+        config.score_mod
+            ? static_cast<int>(semantics::smaller(p_.call.window.first_keys, from.seen_end)) -
+                  tile * config.keys
+            : 0;
+    const bool clean = (begin <= 0 && (end >= config.keys || ends_tensor)) ||
+                       (config.score_mod && first_end >= config.keys);
     values_.load(from, tile, shared_.values[pipe.index], shared_.value_ring, pipe,
                  clean ? full : shared_.values_landed);
     if (clean) return;
     shared_.values_landed.wait(landed_phase_);
     landed_phase_ ^= 1;
-    clear_all_but(shared_.values[pipe.index], begin, end);
+    clear_all_but(shared_.values[pipe.index], first_end, begin, end);
     ptx::fence_proxy_async();
     __syncwarp();
     if (Target::lane() == 0) full.arrive();
   }
 
-  RAPT_DEVICE static void clear_all_but(unsigned char* tile, int begin, int end) {
+  // Rows below `first_end` and from `begin` to `end` stay.
+  RAPT_DEVICE static void clear_all_but(unsigned char* tile, int first_end, int begin, int end) {
     for (int i = Target::lane(); i < Tiles<config>::Values::bytes / 16; i += 32) {
       const int row = i * 16 / hopper::panel_row_bytes % config.keys;
+      if (config.score_mod && row < first_end) continue;
       if (row < begin || row >= end) reinterpret_cast<uint4*>(tile)[i] = make_uint4(0, 0, 0, 0);
     }
   }

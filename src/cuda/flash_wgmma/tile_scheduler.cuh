@@ -59,6 +59,17 @@ RAPT_DEVICE int within_lengths(Index position) {
   return static_cast<int>(semantics::clamp(position, -most_length / 2, most_length));
 }
 
+// Tiles of keys get their numbers, where there may be two ranges.
+RAPT_DEVICE void leave_out_gap(const semantics::KeyRanges& seen, int keys, WorkTileInfo& info) {
+  if (semantics::is_empty(seen.first)) return;
+  const semantics::KeyTiles tiles = semantics::key_tiles(seen, keys);
+  info.first_tile = 0;
+  info.tile = static_cast<int>(tiles.count) - 1;
+  info.leading = static_cast<int>(tiles.leading);
+  info.gap = static_cast<int>(tiles.skipped);
+}
+
+template <bool may_have_gap>
 RAPT_DEVICE WorkTileInfo tile_info_of(const Parameters& p, const WorkTile& work_tile,
                                       int warpgroups, int keys) {
   const semantics::Sequence& sequence = work_tile.sequence;
@@ -93,6 +104,12 @@ RAPT_DEVICE WorkTileInfo tile_info_of(const Parameters& p, const WorkTile& work_
       .seen_begin = static_cast<int>(seen.begin),
       .seen_end = static_cast<int>(seen.end),
   };
+  if constexpr (may_have_gap) {
+    leave_out_gap(semantics::visible_to_some(p.call.window, position,
+                                             position + semantics::smaller(queries, left) - 1,
+                                             sequence.kv_len),
+                  keys, tile_info);
+  }
   for (int group = 0; group < warpgroups; ++group) {
     const Index first = position + group * p.schedule.queries;
     const Index last = first + p.schedule.queries - 1;
@@ -105,6 +122,14 @@ RAPT_DEVICE WorkTileInfo tile_info_of(const Parameters& p, const WorkTile& work_
         .unmasked_begin = (static_cast<int>(all.begin) + keys - 1) / keys,
         .unmasked_end = static_cast<int>(all.end) / keys,
     };
+    if constexpr (may_have_gap) {
+      const int behind = tile_info.leading + tile_info.gap;
+      auto& of = tile_info.of[group];
+      of.skipped = tile_info.tile > tile_info.first_tile &&
+                   any.end <= Index{tile_info.key_tile(tile_info.tile)} * keys;
+      of.unmasked_begin = max(of.unmasked_begin, behind) - tile_info.gap;
+      of.unmasked_end = max(of.unmasked_end, behind) - tile_info.gap;
+    }
   }
   return tile_info;
 }
@@ -112,15 +137,14 @@ RAPT_DEVICE WorkTileInfo tile_info_of(const Parameters& p, const WorkTile& work_
 // What the thread does that decides which work tiles the block takes.
 template <TileConfig config>
 RAPT_DEVICE void schedule_tiles(const Parameters& p, SharedStorage<config>& shared) {
-  hopper::schedule_tiles(shared.tile_infos, shared.tile_info_ring, p.schedule.work_tiles,
-                         p.tile_counter, [&](int index, WorkTileInfo& info) {
-                           const WorkTile work_tile =
-                               work_tile_at(p, index, config.warpgroups * p.schedule.queries);
-                           if (work_tile.first >= work_tile.sequence.q_len)
-                             return false;  // a shorter sequence
-                           info = tile_info_of(p, work_tile, config.warpgroups, config.keys);
-                           return true;
-                         });
+  hopper::schedule_tiles(
+      shared.tile_infos, shared.tile_info_ring, p.schedule.work_tiles, p.tile_counter,
+      [&](int index, WorkTileInfo& info) {
+        const WorkTile work_tile = work_tile_at(p, index, config.warpgroups * p.schedule.queries);
+        if (work_tile.first >= work_tile.sequence.q_len) return false;  // a shorter sequence
+        info = tile_info_of<config.score_mod>(p, work_tile, config.warpgroups, config.keys);
+        return true;
+      });
 }
 
 }  // namespace rapt::cuda::flash_wgmma

@@ -39,7 +39,8 @@ class TileSoftmax {
       if (!by_polynomial) {
         scale_scores(p_, share, scores);
         if (p_.bias_by_tma) add_biases(at.group, scores);
-        score_pairs<Element>(p_, info(at), at.group, at.row(), at.first_key(), scores);
+        score_pairs<Element>(p_, info(at), at.group, at.row(),
+                             at.first_key(info(at).key_tile(at.tile)), scores);
       }
       apply_mask(at, scores, gpu::minus_infinity);
       if (by_polynomial) {
@@ -99,17 +100,32 @@ class TileSoftmax {
   // Scores of pairs outside the window become `hidden`.
   RAPT_DEVICE void apply_mask(const Position<config>& at, Scores& scores, float hidden) const {
     if (at.tile >= at.unmasked_begin && at.tile < at.unmasked_end) return;
+    if constexpr (config.score_mod) {
+      // Apart: with two ranges to know of, the other way would have fewer registers.
+      if (p_.call.window.first_keys > 0) return apply_mask<true>(at, scores, hidden);
+    }
+    apply_mask<false>(at, scores, hidden);
+  }
+  template <bool first_keys>
+  RAPT_DEVICE void apply_mask(const Position<config>& at, Scores& scores, float hidden) const {
     const WorkTileInfo& work_tile = info(at);
+    const int key_tile = first_keys ? work_tile.key_tile(at.tile) : at.tile;
+    const int first_key = at.first_key(key_tile);
     RAPT_UNROLL
     for (int half = 0; half < 2; ++half) {
       const int query =
           at.group * p_.schedule.queries + p_.schedule.packed_heads.quotient(at.row() + 8 * half);
-      const int begin = work_tile.visible_begin + query - at.first_key();
-      const int end = min(work_tile.visible_end + query, work_tile.kv_len) - at.first_key();
+      const int begin = work_tile.visible_begin + query - first_key;
+      const int end = min(work_tile.visible_end + query, work_tile.kv_len) - first_key;
       RAPT_UNROLL
       for (int i = 0; i < 2; ++i) {
         // A bit for each of the thread's columns, 8 apart.
-        const uint32_t visible = bits_below(end - i) & ~bits_below(begin - i);
+        uint32_t before = bits_below(begin - i);
+        if constexpr (first_keys) {
+          const Index first = semantics::smaller(p_.call.window.first_keys, work_tile.kv_len);
+          before &= ~bits_below(static_cast<int>(first) - first_key - i);
+        }
+        const uint32_t visible = bits_below(end - i) & ~before;
         RAPT_UNROLL
         for (int j = 0; j < config.keys / 8; ++j)
           if (!(visible >> j & 1)) scores[j][2 * half + i] = hidden;

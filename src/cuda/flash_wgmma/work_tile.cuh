@@ -26,6 +26,11 @@ struct alignas(16) WorkTileInfo {
   struct {
     int skipped, unmasked_begin, unmasked_end;
   } of[3];
+  // Where keys are two ranges, their tiles are numbered as if there were no gap between: tiles
+  // before it, and in it. 0 both: a tile's number is its place. Tiles with a score mod alone ask.
+  int leading, gap;
+
+  RAPT_DEVICE int key_tile(int number) const { return number < leading ? number : number + gap; }
 
   RAPT_DEVICE void set_none() { left = 0; }
 };
