@@ -75,6 +75,7 @@ RAPT_DEVICE semantics::Range within_chunk(const ScoreMatrix& m, semantics::Range
 }
 RAPT_DEVICE semantics::KeyRanges within_chunk(const ScoreMatrix& m,
                                               const semantics::KeyRanges& keys) {
+  if (keys.first.end == 0) return {{0, 0}, within_chunk(m, keys.window)};  // known where plain
   return {within_chunk(m, keys.first), within_chunk(m, keys.window)};
 }
 

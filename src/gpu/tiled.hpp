@@ -81,10 +81,7 @@ struct TiledScores {
     const int slices = p.tiles.quotient(Target::block_x());
     const Index slice = p.slices.remainder(slices);
     const QueryTile t = query_tile(m, p.query_tiles, p.slices.quotient(slices), config.rows);
-    const semantics::Range tile = {first_key, first_key + config.rows};
-    if (semantics::is_empty(semantics::within(t.keys.first, tile)) &&
-        semantics::is_empty(semantics::within(t.keys.window, tile)))
-      return;
+    if (!semantics::meet(t.keys, {first_key, first_key + config.rows})) return;
 
     const auto queries = Target::template shared<float>(0, config.rows * stride);
     const auto keys = Target::template shared<float>(keys_at, config.rows * stride);

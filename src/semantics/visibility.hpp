@@ -111,11 +111,18 @@ RAPT_HOST_DEVICE Range span_of(const KeyRanges& keys) {
 
 // Whether a key, or every key of a tile, is among the keys.
 RAPT_HOST_DEVICE bool holds(const KeyRanges& keys, Index key) {
-  return key < keys.first.end || (keys.window.begin <= key && key < keys.window.end);
+  if (keys.first.end > 0 && key < keys.first.end) return true;
+  return keys.window.begin <= key && key < keys.window.end;
 }
 RAPT_HOST_DEVICE bool holds(const KeyRanges& keys, Range tile) {
   const Index begin = keys.window.begin > keys.first.end ? keys.window.begin : 0;  // 0: they touch
   return tile.end <= keys.first.end || (begin <= tile.begin && tile.end <= keys.window.end);
+}
+
+// Whether some key of a tile, which is not empty, is among the keys.
+RAPT_HOST_DEVICE bool meet(const KeyRanges& keys, Range tile) {
+  if (keys.first.end > 0 && tile.begin < keys.first.end) return true;
+  return !is_empty(keys.window) && tile.begin < keys.window.end && tile.end > keys.window.begin;
 }
 
 // A run: the next keys, at or after `from`, that lie in one tile (of `tile` keys, counted from key
