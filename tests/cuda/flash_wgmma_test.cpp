@@ -46,7 +46,7 @@ TEST(FlashWgmma, ExpectsAMaskToSaveTimeAndAFewQueriesToLeaveTheChipIdle) {
   EXPECT_GT(seconds("b1 h4 q64 kv16384 d128 bf16"), 0.5 * seconds("b1 h4 q2048 kv16384 d128 bf16"));
 }
 
-TEST(FlashWgmma, ExpectsBiasesThatTheCopyEngineTakesToCostLessThanOthers) {
+TEST(FlashWgmma, ExpectsBiasesThatTmaTakesToCostLessThanOthers) {
   const double plain = seconds("b8 h16 s2048 d128 bf16");
   EXPECT_LT(seconds("b8 h16 s2048 d128 bf16 page16"), 1.15 * plain);
   EXPECT_LT(seconds("b8 h16 s2048 d128 bf16 bias:hqk"), 1.5 * plain);
@@ -65,16 +65,19 @@ TEST_F(OnCuda, FlashWgmmaIsRightAtTheEdgesOfItsWays) {
       {
           "b12 h2 q700 kv700 d64 bf16 causal varlen900",  // most sequences are far shorter
           "b9 h28/4 q2000 kv300 d64 bf16 varlen2500/900 sink",
-          "b2 h14/2 q1 kv5000 d128 bf16 lse",  // rows that do not exist; sums set aside
+          "b2 h14/2 q1 kv5000 d128 bf16 lse",  // rows that do not exist; sums promoted
           "b1 h1 q200 kv9000 d64 f16 causal lse",
-          "b1 h1 q70 kv40000 d128 bf16 lse",               // output set aside
+          "b1 h1 q70 kv40000 d128 bf16 lse",               // output promoted
           "b1 h1 s64 d64 bf16 causal softcap10000000000",  // a polynomial whose factors vanish
           "b1 h1 s64 d64 bf16 causal softcap30 scale1e-8",
           "b1 h2 s200 d64 bf16 causal softcap5 scale-0.3",  // exponents fall as dot products rise
           "b1 h2 s200 d128 f16 causal scale-0.3 lse",
           "b1 h2 s200 d64 bf16 causal scale0 lse",
           "b1 h1 q20 kv0 d64 f16",
-          // many works for each block, of a few steps
+          "b2 h4 s700 d64 bf16 causal window100+20 lse",  // a gap among the keys
+          "b2 h2 q200 kv1500 d96 bf16 window64:5+4 page16 lengths lse",
+          "b1 h2 s400 d256 f16 causal window50+7 bias:hqk",
+          // many work tiles for each block, of a few steps
           "b40 h16 q200 kv64 d128 bf16",
           "b40 h16 q200 kv200 d128 bf16 causal varlen6000",
           "b40 h16 s200 d128 f16 causal softcap30",

@@ -4,11 +4,12 @@
 namespace rapt::cuda::flash_wgmma {
 
 struct TileConfig {
-  int qk_dim, v_dim;            // of a head, at most: multiples of 16 and of 32
-  int warpgroups;               // that compute, each on 64 rows of queries
-  int keys;                     // of a tile
-  int stages = 2;               // tiles of keys, and of values, in flight
-  int query_buffers = 1;        // 2: the next queries come early, and output is staged (shared.cuh)
+  int qk_dim, v_dim;  // of a head, at most: multiples of 16 and of 32
+  int warpgroups;     // that compute, each on 64 rows of queries
+  int keys;           // of a tile
+  int stages = 2;     // tiles of keys, and of values, in flight
+  int query_buffers =
+      1;  // 2: the next queries come early, and output is staged (shared_storage.cuh)
   bool q_in_registers = false;  // queries are held in registers
   bool pingpong = true;         // warpgroups take turns at the tensor cores
   bool score_mod = false;       // a score is more than a scaled dot product
