@@ -73,6 +73,8 @@ struct RowTile {
   RAPT_DEVICE bool has_one_chunk() const { return keys <= chunk_keys; }
 };
 
+// `plain`: as in the config.
+template <bool plain = false>
 RAPT_DEVICE RowTile row_tile(const SplitKvParameters& p, int sequence, int tile) {
   RowTile t = {};
   t.sequence = semantics::sequence(p.call, sequence);
@@ -80,13 +82,21 @@ RAPT_DEVICE RowTile row_tile(const SplitKvParameters& p, int sequence, int tile)
   const int rows_left = static_cast<int>(t.sequence.q_len) * p.group.value - t.first_row;
   t.rows = rows_left < p.rows.value ? rows_left : p.rows.value;
   if (t.rows <= 0) return t;
-  const semantics::KeyRanges keys = semantics::visible_to_some(
-      p.call.window, p.group.quotient(t.first_row) + t.sequence.offset,
-      p.group.quotient(t.first_row + t.rows - 1) + t.sequence.offset, t.sequence.kv_len);
-  const int leading = static_cast<int>(keys.first.end);
-  t.numbers = {leading, leading > 0 ? static_cast<int>(keys.window.begin) - leading : 0};
-  t.first_key = leading > 0 ? 0 : static_cast<int>(keys.window.begin);
-  t.keys = leading + static_cast<int>(keys.window.end - keys.window.begin);
+  const Index first_position = p.group.quotient(t.first_row) + t.sequence.offset;
+  const Index last_position = p.group.quotient(t.first_row + t.rows - 1) + t.sequence.offset;
+  if constexpr (plain) {
+    const semantics::Range keys =
+        semantics::keys_of_some(p.call.window, first_position, last_position, t.sequence.kv_len);
+    t.first_key = static_cast<int>(keys.begin);
+    t.keys = static_cast<int>(keys.end - keys.begin);
+  } else {
+    const semantics::KeyRanges keys =
+        semantics::visible_to_some(p.call.window, first_position, last_position, t.sequence.kv_len);
+    const int leading = static_cast<int>(keys.first.end);
+    t.numbers = {leading, leading > 0 ? static_cast<int>(keys.window.begin) - leading : 0};
+    t.first_key = leading > 0 ? 0 : static_cast<int>(keys.window.begin);
+    t.keys = leading + static_cast<int>(keys.window.end - keys.window.begin);
+  }
   const int even = p.splits.quotient(t.keys + p.splits.value - 1);
   const int least = even > split_kv_least_keys ? even : split_kv_least_keys;
   t.chunk_keys = p.chunk_step.quotient(least + p.chunk_step.value - 1) * p.chunk_step.value;

@@ -36,7 +36,8 @@ struct SplitKvPartial {
     const int kv_head = p.kv_heads.remainder(Target::block_x());
     const int tiles = p.kv_heads.quotient(Target::block_x()), chunks = p.tiles.quotient(tiles);
     const int chunk = p.chunks.remainder(chunks);
-    const RowTile tile = row_tile(p, p.chunks.quotient(chunks), p.tiles.remainder(tiles));
+    const RowTile tile =
+        row_tile<config.plain>(p, p.chunks.quotient(chunks), p.tiles.remainder(tiles));
     if (tile.rows <= 0 || !tile.has_chunk(chunk)) return;
 
     attend(p, tile, kv_head, chunk);

@@ -165,8 +165,10 @@ struct TiledOut {
     const bool whole = config.plain || whole_accesses<Element>(m.aligned, call.v_dim);
     const KeyRows<Element> value_rows(call, t.sequence, call.v, call.v_stride,
                                       m.group.quotient(t.head));
-    const semantics::KeyTiles strips = semantics::key_tiles(t.keys, strip);
-    const Index padded_end = semantics::rounded_up(semantics::span_of(t.keys).end, matrix_access);
+    const semantics::Range span = semantics::span_of(t.keys);
+    const bool any_keys = span.begin < span.end;
+    const Index end = any_keys ? span.end : 0;
+    const Index padded_end = semantics::rounded_up(end, matrix_access);
     WeightPieces weight_pieces;
     ValuePieces value_pieces;
     weight_pieces.aim(0, [&](int row) -> const float* {
@@ -183,19 +185,18 @@ struct TiledOut {
     float sums[rows_each][dims_each] = {};
     const float no_row_max[rows_each] = {};
     PromotedSums<Target, rows_each, dims_each> promoted;
-    if (strips.count > 0) fetch_values(strips.first_key(0));
+    const Index first_strip = span.begin / strip * strip;
+    if (any_keys) fetch_values(first_strip);
     Target::wait_for_previous();  // for weights; values were there before
     if (t.first > t.last) return;
-    if (strips.count > 0) weight_pieces.fetch(0, strips.first_key(0), padded_end, true);
-    for (Index number = 0; number < strips.count; ++number) {
-      const bool more = number + 1 < strips.count;
-      const Index key = strips.first_key(number);
-      const Index next = more ? strips.first_key(number + 1) : key + strip;
+    if (any_keys) weight_pieces.fetch(0, first_strip, padded_end, true);
+    for (Index key = first_strip, next; key < end; key = next) {
+      next = strip_after(t.keys, key);
       Target::block_barrier();  // the last strip is used
       weight_pieces.store_tile(0, weights);
       value_pieces.store_tile(0, values);
       Target::block_barrier();
-      if (more) {
+      if (next < end) {
         fetch_values(next);
         weight_pieces.fetch(0, next, padded_end, true);
       }
@@ -219,6 +220,13 @@ struct TiledOut {
   }
 
  private:
+  // The next strip, which is not one of the gap.
+  RAPT_DEVICE static Index strip_after(const semantics::KeyRanges& keys, Index key) {
+    const Index next = key + strip;
+    if (config.plain || next < keys.first.end) return next;
+    return semantics::larger(next, keys.window.begin / strip * strip);
+  }
+
   RAPT_DEVICE static void finish(const ScoreMatrix& m, const QueryTile& t, Index query, Index dim,
                                  float (&four)[4]) {
     const semantics::Call& call = m.call;
