@@ -157,7 +157,7 @@ struct SplitKvPartial {
   RAPT_DEVICE static OwnRow own_row(const Parameters& p, const RowTile& tile, int kv_head, int lane,
                                     int first, int end) {
     const int index = Pairs::row_of(lane);
-    OwnRow own = {row_at(p, kv_head, tile.first_row + index), 0, 0, 0, 0};
+    OwnRow own = {row_at(p, kv_head, tile.first_row + index), 0, 0, end, end};
     own.position = own.row.query + tile.sequence.offset;
     if (index >= tile.rows) return own;
     if constexpr (config.plain) {

@@ -159,7 +159,7 @@ def test_hot_kernels_have_registers_enough(all_kernels, pattern):
     for kernel in named(all_kernels, pattern):
         # Tiles of eight rows leave a few values in memory that their loop does not always need.
         largest = re.search(r"SplitKvConfig\{\d+, 8,", kernel.name)
-        assert kernel.facts["vgpr_spill_count"] <= (20 if largest else 0), kernel
+        assert kernel.facts["vgpr_spill_count"] <= (16 if largest else 0), kernel
 
 
 def test_tiny_kv_keeps_everything_in_registers(all_kernels):
