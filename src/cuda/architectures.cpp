@@ -62,7 +62,7 @@ RatesPerClock rates_per_clock(int capability, std::string_view device_name) {
   const Architecture& found = *(newer - 1);
   RatesPerClock rates = found.rates;
   if (found.geforce_halves && device_name.find("GeForce") != std::string_view::npos) {
-    rates.sixteen /= 2;
+    rates.b16 /= 2;
     rates.tf32 /= 2;
   }
   return rates;
@@ -78,7 +78,7 @@ Device device_of(const Chip& chip, int index) {
   device.multiprocessors = chip.multiprocessors;
   Limits& limits = device.nominal;
   limits.f32_flops = chip.clock * chip.multiprocessors * rates.f32;
-  limits.matrix_flops = chip.clock * chip.multiprocessors * rates.sixteen;
+  limits.matrix_flops = chip.clock * chip.multiprocessors * rates.b16;
   limits.read_bandwidth = 2 * chip.memory_clock * chip.bus_bits / 8;  // double data rate
   limits.copy_bandwidth = limits.read_bandwidth;
   limits.memory_bytes = chip.memory_bytes;

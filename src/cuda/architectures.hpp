@@ -12,7 +12,7 @@ namespace rapt::cuda {
 // Flops of one multiprocessor in one clock. Tensor cores: dense, sums in f32.
 struct RatesPerClock {
   double f32;      // on FMA lanes
-  double sixteen;  // f16 and, since Ampere, bf16 on tensor cores
+  double b16;  // f16 and, since Ampere, bf16 on tensor cores
   double tf32;     // f32 as TF32 on tensor cores; 0 before Ampere
 };
 

@@ -9,7 +9,7 @@ namespace {
 // Tflop/s, dense, tensor cores with sums in f32; GB/s.
 struct DataSheet {
   const char* chip;
-  double f32, sixteen, tf32, bandwidth;
+  double f32, b16, tf32, bandwidth;
 };
 constexpr DataSheet data_sheets[] = {
     {"a100", 19.5, 312, 156, 2039},   {"h100", 67, 989, 494.5, 3350},
@@ -32,7 +32,7 @@ TEST(Architectures, ReachWhatDataSheetsPrint) {
     const double tf32 = chip.clock * chip.multiprocessors *
                         cuda::rates_per_clock(chip.capability, chip.device_name).tf32;
     EXPECT_NEAR(limits.f32_flops / 1e12, sheet.f32, tolerance * sheet.f32) << sheet.chip;
-    EXPECT_NEAR(limits.matrix_flops / 1e12, sheet.sixteen, tolerance * sheet.sixteen) << sheet.chip;
+    EXPECT_NEAR(limits.matrix_flops / 1e12, sheet.b16, tolerance * sheet.b16) << sheet.chip;
     EXPECT_NEAR(tf32 / 1e12, sheet.tf32, tolerance * sheet.tf32) << sheet.chip;
     EXPECT_NEAR(limits.read_bandwidth / 1e9, sheet.bandwidth, tolerance * sheet.bandwidth)
         << sheet.chip;
@@ -41,15 +41,15 @@ TEST(Architectures, ReachWhatDataSheetsPrint) {
 
 TEST(Architectures, OfGeForceHaveHalfTheRateOfOtherChipsWithTheSameCapability) {
   for (const int capability : {86, 89, 120}) {
-    const double full = cuda::rates_per_clock(capability, "NVIDIA RTX PRO").sixteen;
-    EXPECT_EQ(cuda::rates_per_clock(capability, "NVIDIA GeForce RTX").sixteen, full / 2);
+    const double full = cuda::rates_per_clock(capability, "NVIDIA RTX PRO").b16;
+    EXPECT_EQ(cuda::rates_per_clock(capability, "NVIDIA GeForce RTX").b16, full / 2);
   }
 }
 
 TEST(Architectures, OfNewerChipsAreTakenForTheLastOneKnown) {
-  EXPECT_EQ(cuda::rates_per_clock(103, "").sixteen, cuda::rates_per_clock(100, "").sixteen);
+  EXPECT_EQ(cuda::rates_per_clock(103, "").b16, cuda::rates_per_clock(100, "").b16);
   EXPECT_EQ(cuda::rates_per_clock(121, "").f32, cuda::rates_per_clock(120, "").f32);
-  EXPECT_EQ(cuda::rates_per_clock(30, "").sixteen, 0);
+  EXPECT_EQ(cuda::rates_per_clock(30, "").b16, 0);
 }
 
 TEST(Architectures, AreReadOffADevicesFeatures) {

@@ -11,22 +11,23 @@ struct WorkTile {
   int head, first;
 };
 
-// The first slot of a sequence. Each has at least one more than its queries fill, so that where it
-// begins does not depend on how the queries before it are shared out. A start that is wrong is
-// brought into the tensor, as semantics::sequence() does: no tile begins before its sequence.
+// The number of a sequence's first tile, where all are numbered one after another. Each sequence has
+// at least one more than its queries fill, so that where it begins does not depend on how the
+// queries before it are shared out. A start that is wrong is brought into the tensor, as
+// semantics::sequence() does: no tile begins before its sequence.
 RAPT_DEVICE int first_varlen_tile(const Parameters& p, int sequence, int queries) {
   if (sequence == 0) return 0;
   const Index start = semantics::clamp(p.call.q_starts[sequence], 0, p.call.total_q);
   return static_cast<int>(start) / queries + sequence;
 }
-RAPT_DEVICE WorkTile varlen_work_tile(const Parameters& p, int pipe, int head, int queries) {
+RAPT_DEVICE WorkTile varlen_work_tile(const Parameters& p, int number, int head, int queries) {
   int sequence = 0, end = static_cast<int>(p.call.batch);
   while (end - sequence > 1) {
     const int middle = sequence + (end - sequence) / 2;
-    (first_varlen_tile(p, middle, queries) <= pipe ? sequence : end) = middle;
+    (first_varlen_tile(p, middle, queries) <= number ? sequence : end) = middle;
   }
   return {semantics::sequence(p.call, sequence), head,
-          (pipe - first_varlen_tile(p, sequence, queries)) * queries};
+          (number - first_varlen_tile(p, sequence, queries)) * queries};
 }
 
 RAPT_DEVICE WorkTile work_tile_at(const Parameters& p, int index, int queries) {
