@@ -11,9 +11,9 @@ namespace rapt::cuda {
 
 // Flops of one multiprocessor in one clock. Tensor cores: dense, sums in f32.
 struct RatesPerClock {
-  double f32;      // on FMA lanes
-  double b16;  // f16 and, since Ampere, bf16 on tensor cores
-  double tf32;     // f32 as TF32 on tensor cores; 0 before Ampere
+  double f32;   // on FMA lanes
+  double b16;   // f16 and, since Ampere, bf16 on tensor cores
+  double tf32;  // f32 as TF32 on tensor cores; 0 before Ampere
 };
 
 // `capability`: 89 for sm_89. The name matters too: GeForce chips have half of some rates.

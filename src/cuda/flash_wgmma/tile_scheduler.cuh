@@ -11,8 +11,8 @@ struct WorkTile {
   int head, first;
 };
 
-// The number of a sequence's first tile, where all are numbered one after another. Each sequence has
-// at least one more than its queries fill, so that where it begins does not depend on how the
+// The number of a sequence's first tile, where all are numbered one after another. Each sequence
+// has at least one more than its queries fill, so that where it begins does not depend on how the
 // queries before it are shared out. A start that is wrong is brought into the tensor, as
 // semantics::sequence() does: no tile begins before its sequence.
 RAPT_DEVICE int first_varlen_tile(const Parameters& p, int sequence, int queries) {
