@@ -83,8 +83,7 @@ Finish check(const Track& track, const Plan& plan, verify::Data& data,
              const verify::Reference& reference) {
   data.upload_outputs();
   track.seconds(plan, data.on_device());
-  const auto lse = data.lse() ? data.lse()->download() : std::vector<std::byte>();
-  const verify::Comparison comparison = reference.compare(data.out().download(), lse);
+  const verify::Comparison comparison = reference.compare(data.download());
   return {.kernel = std::string(plan.kernel()),
           .config = plan.config(),
           .workspace_bytes = plan.workspace_bytes(),

@@ -23,12 +23,20 @@ struct VerifyOptions {
   std::string duration;  // instead of a number of cases
   std::uint64_t seed = 1;
   std::string bits;  // a file
+  bool backward = false;
 };
 
 struct Count {
   std::int64_t passed = 0, refused = 0, failed = 0;
   verify::Shares shares;
 };
+
+Operation operation_of(std::string_view kernel) {
+  for (const KernelInfo& info : kernels()) {
+    if (info.name == kernel) return info.operation;
+  }
+  return Operation::forward;
+}
 
 class Verification {
  public:
@@ -50,6 +58,7 @@ class Verification {
   void run(const Problem& problem, std::uint64_t seed, Progress& progress) {
     verify::Case one(problem, device_, seed);
     for (auto& [kernel, count] : counts_) {
+      if (operation_of(kernel) != problem.operation && counts_.size() > 1) continue;
       const verify::Outcome outcome = one.run(kernel, config_.values.empty() ? nullptr : &config_);
       count.passed += outcome.verdict == verify::Verdict::passed;
       count.refused += outcome.verdict == verify::Verdict::refused;
@@ -72,17 +81,19 @@ class Verification {
   }
 
   // True if nothing failed.
-  bool report(bool with_features) const {
+  bool report(bool with_features, Operation operation) const {
     if (with_features) {
       fmt::print("drawn:");
-      for (const std::string& name : verify::all_features()) {
+      const std::vector<std::string> all = verify::all_features(operation);
+      for (const std::string& name : all) {
         const auto found = features_.find(name);
         fmt::print(" {} {}{}", name, found == features_.end() ? 0 : found->second,
-                   name == verify::all_features().back() ? "\n" : ",");
+                   name == all.back() ? "\n" : ",");
       }
     }
     std::int64_t failed = 0;
     for (const auto& [kernel, count] : counts_) {
+      if (count.passed + count.refused + count.failed == 0) continue;
       const auto& [element, row, lse, whole, plain] = count.shares;
       fmt::print(
           "{:<20} {:>6} passed {:>6} refused {:>6} failed   of what is allowed at most: element "
@@ -145,6 +156,7 @@ class Deadline {
 
 int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
   Verification verification(shared, options.bits);
+  const Operation operation = options.backward ? Operation::backward : Operation::forward;
   if (options.problems.empty()) {
     const Deadline deadline(options.duration);
     const std::int64_t cases = deadline ? std::numeric_limits<std::int64_t>::max() : options.cases;
@@ -152,7 +164,7 @@ int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
     std::int64_t drawn = 0;
     for (; drawn < cases && !deadline.over(); ++drawn) {
       const std::uint64_t seed = options.seed + static_cast<std::uint64_t>(drawn);
-      const Problem problem = verify::random_problem(seed, verification.backend());
+      const Problem problem = verify::random_problem(seed, verification.backend(), operation);
       if (deadline)
         progress.show(deadline.elapsed(),
                       fmt::format("s, {} problems: {}", drawn, problem.to_string()));
@@ -163,7 +175,7 @@ int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
     progress.hide();
     if (deadline) fmt::print("{} problems, seeds from {}\n", drawn, options.seed);
     verification.commit();
-    return verification.report(true) ? success : failed_check;
+    return verification.report(true, operation) ? success : failed_check;
   }
   Progress progress(static_cast<std::int64_t>(options.problems.size()));
   for (std::size_t i = 0; i < options.problems.size(); ++i) {
@@ -172,7 +184,7 @@ int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
   }
   progress.hide();
   verification.commit();
-  return verification.report(false) ? success : failed_check;
+  return verification.report(false, operation) ? success : failed_check;
 }
 
 }  // namespace
@@ -196,6 +208,7 @@ void add_verify(CLI::App& app, Session& session) {
       ->type_name("TIME");
   command.add_option("--seed", options->seed, "seed of the first case; each next one adds 1")
       ->capture_default_str();
+  command.add_flag("--backward", options->backward, "draw problems of backward");
   command
       .add_option("--bits", options->bits,
                   "also write a hash of every result's bits: builds that agree write the same file")

@@ -1,4 +1,5 @@
-/* The C API of rapt: exact attention, softmax(Q K^T scale + bias) V, for C and for bindings to it.
+/* The C API of rapt: exact attention, softmax(Q K^T scale + bias) V, and its gradients, for C and
+ * for bindings to it.
  *
  * It says the same as rapt.hpp, which explains the terms. What is particular to C:
  *
@@ -67,7 +68,7 @@ enum rapt_backend {
 };
 
 /* A view of memory that somebody else owns. Strides are in elements; the last axis is contiguous;
- * unused axes have size 1. A tensor of zeros is absent. rapt writes to out and lse only. */
+ * unused axes have size 1. A tensor of zeros is absent. rapt writes to results only. */
 typedef struct rapt_tensor {
   void* data;
   int32_t dtype; /* rapt_dtype */
@@ -88,12 +89,21 @@ typedef struct rapt_tensor {
  *   q_starts, kv_starts     [batch + 1] i32: packed sequences; kv_starts only if keys are not paged
  *   kv_lengths              [batch] i32: how many keys of each sequence are in use
  *   page_table              [batch, pages of a sequence] i32
- * Nothing else lies in the memory of out and lse. */
+ *
+ * Backward, which is computed where dout is there, reads all of these, out and lse too, and
+ *   dout, dlse              as out and lse: gradients of those; dlse may be absent
+ * and writes
+ *   dq, dk, dv              as q, k and v; of q's dtype or f32
+ *   dbias, dsinks, dalibi   as bias (summed where that is broadcast; f32 or its dtype), sinks and
+ *                           alibi; each where it is wanted
+ *
+ * Nothing else lies in the memory of results. */
 typedef struct rapt_arguments {
   size_t struct_size;
   rapt_tensor q, k, v, out;
   rapt_tensor lse, bias, mask, alibi, sinks;
   rapt_tensor q_starts, kv_starts, kv_lengths, page_table;
+  rapt_tensor dout, dlse, dq, dk, dv, dbias, dsinks, dalibi;
 } rapt_arguments;
 
 typedef struct rapt_options {
@@ -183,6 +193,11 @@ RAPT_C_API int32_t rapt_tensor_transposed(rapt_tensor* result, const rapt_tensor
 /* One attention from start to end: problem, plan, workspace, run, wait. */
 RAPT_C_API int32_t rapt_attention(const rapt_arguments* arguments, const rapt_options* options,
                                   const char* device);
+
+/* The gradients of one attention, from its arguments, its results out and lse, and dout. lse may
+ * cover more keys than these arguments have, as it does in one step of a ring. */
+RAPT_C_API int32_t rapt_attention_backward(const rapt_arguments* arguments,
+                                           const rapt_options* options, const char* device);
 
 /* Binds the problem that the arguments pose to a device and a kernel. On failure *plan is null. */
 RAPT_C_API int32_t rapt_plan_create(const rapt_arguments* arguments, const rapt_options* options,

@@ -1,8 +1,9 @@
-// The C++ API of rapt: exact attention, softmax(Q Kᵀ · scale + bias) V.
+// The C++ API of rapt: exact attention, softmax(Q Kᵀ · scale + bias) V, and its gradients.
 //
 // Tensors (never owned) go into Arguments. Problem::of() reads off everything that the choice of a
 // kernel depends on, a Plan binds a problem to a device and a kernel, and Plan::run() computes, as
-// often as wanted, without allocating. attention() does all of it in one call. Every fault is a
+// often as wanted, without allocating. attention() and attention_backward() do all of it in one
+// call. Every fault is a
 // rapt::Error whose sentence names the value, the limit and the way out. docs/numerics.md states
 // what the results promise; docs/architecture.md explains problem strings.
 #pragma once
@@ -61,8 +62,7 @@ struct RAPT_API Tensor {
 
   bool present() const { return dtype != DType::none; }
 
-  // A row-major tensor of up to four axes. Inputs may be const: rapt writes to `out` and `lse`
-  // only.
+  // A row-major tensor of up to four axes. Inputs may be const: rapt writes to results only.
   static Tensor dense(const void* data, DType dtype, std::span<const std::int64_t> size);
   static Tensor dense(const void* data, DType dtype, std::initializer_list<std::int64_t> size) {
     return dense(data, dtype, std::span(size.begin(), size.size()));
@@ -85,11 +85,18 @@ struct RAPT_API Tensor {
 //   q_starts, kv_starts     [batch + 1] i32: packed sequences; kv_starts only if keys are not paged
 //   kv_lengths              [batch] i32: how many keys of each sequence are in use
 //   page_table              [batch, pages of a sequence] i32
-// The last axis of every tensor is contiguous. Nothing else lies in the memory of out and lse.
+// Backward, which is computed where dout is there, reads all of these, out and lse too, and
+//   dout, dlse              as out and lse: gradients of those; dlse may be absent
+// and writes
+//   dq, dk, dv              as q, k and v; of q's type or f32
+//   dbias, dsinks, dalibi   as bias (summed where that is broadcast; f32 or its type), sinks and
+//                           alibi; each where it is wanted
+// The last axis of every tensor is contiguous. Nothing else lies in the memory of results.
 // tensors() lists them.
 struct Arguments {
   Tensor q = {}, k = {}, v = {}, out = {}, lse = {}, bias = {}, mask = {}, alibi = {}, sinks = {};
   Tensor q_starts = {}, kv_starts = {}, kv_lengths = {}, page_table = {};
+  Tensor dout = {}, dlse = {}, dq = {}, dk = {}, dv = {}, dbias = {}, dsinks = {}, dalibi = {};
 };
 
 // A tensor of Arguments by its name: for bindings, and whoever handles all of them alike.
@@ -100,7 +107,12 @@ struct TensorInfo {
   Member member;
   Form form;
   std::int32_t least_axes, most_axes;  // rows and pairs may lack leading axes
-  bool needed, written;                // by forward
+  enum class Use { none, reads, writes };
+  struct Part {
+    Use use;
+    bool needed;
+  };
+  Part forward, backward;  // in each operation
 };
 RAPT_API std::span<const TensorInfo> tensors();
 
@@ -137,7 +149,8 @@ struct ScoreTensor {
 };
 
 // What is computed.
-enum class Operation : std::int32_t { forward = 0 };
+enum class Operation : std::int32_t { forward = 0, backward = 1 };
+RAPT_API std::string_view name(Operation operation);
 
 // Everything the choice of a kernel depends on; no pointers, no data. Strides are 0 for axes of
 // size 1, and all over an empty tensor.
@@ -167,7 +180,15 @@ struct RAPT_API Problem {
   bool sinks = false, lse = false, batch_invariant = false, tf32 = false;
   Strides q = {}, k = {}, v = {}, out = {};  // (batch, seq, head)
   Strides lse_stride = {};                   // (batch, head, seq)
-  std::int64_t alignment = 16;  // bytes, of the pointers and strides of q, k, v and out; 16 at most
+  // Of a backward problem, whose lse is always there.
+  DType dq_dtype = DType::none, dk_dtype = DType::none, dv_dtype = DType::none;  // q's, or f32
+  ScoreTensor dbias = {};                             // varies as bias does
+  bool dlse = false, dsinks = false, dalibi = false;  // given; wanted
+  Strides dout = {}, dq = {}, dk = {}, dv = {};       // (batch, seq, head)
+  Strides dlse_stride = {};                           // (batch, head, seq)
+
+  // Bytes, of the pointers and strides of q, k, v, out and their gradients; 16 at most.
+  std::int64_t alignment = 16;
 
   static Problem of(const Arguments& arguments, const Options& options = {});
   static Problem parse(std::string_view text);
@@ -177,7 +198,9 @@ struct RAPT_API Problem {
   bool causal() const { return window.right == 0; }
   bool bounded() const { return varlen || lengths; }  // sizes are bounds
   bool paged() const { return page_size > 0; }
-  double flops() const;  // 2 · (qk_dim + v_dim) for each visible pair; mask tensors not counted
+  // 2 · (qk_dim + v_dim) for each visible pair; backward 2 · (3 · qk_dim + 2 · v_dim). Mask tensors
+  // are not counted.
+  double flops() const;
   double bytes() const;  // every input read once, every output written once
   friend bool operator==(const Problem&, const Problem&) = default;
 };
@@ -241,6 +264,7 @@ struct KernelInfo {
   std::string_view name, summary;
   Backend backend;
   bool by_name_only;  // never chosen by itself
+  Operation operation;
 };
 RAPT_API std::vector<KernelInfo> kernels();
 
@@ -328,6 +352,11 @@ class RAPT_API Buffer {
 // result.
 RAPT_API void attention(const Arguments& arguments, const Options& options = {},
                         const Device& device = Device::cpu());
+
+// The gradients of one attention, from its arguments, its results out and lse, and dout. lse may
+// cover more keys than these arguments have, as it does in one step of a ring.
+RAPT_API void attention_backward(const Arguments& arguments, const Options& options = {},
+                                 const Device& device = Device::cpu());
 
 // The result of attending to one set of keys: out as in Arguments, lse as in Arguments.
 struct Partial {

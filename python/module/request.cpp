@@ -26,10 +26,14 @@ std::string_view python_name(const rapt::TensorInfo& info) {
   return info.name == "kv_lengths" ? "lengths" : info.name;
 }
 
+bool is_optional_input(const rapt::TensorInfo& info) {
+  return info.forward.use == rapt::TensorInfo::Use::reads && !info.forward.needed;
+}
+
 // What a keyword may name beside q, k, v and out; null: nothing.
 const rapt::TensorInfo* optional_input(std::string_view keyword) {
   for (const rapt::TensorInfo& info : rapt::tensors()) {
-    if (!info.needed && !info.written && python_name(info) == keyword) return &info;
+    if (is_optional_input(info) && python_name(info) == keyword) return &info;
   }
   return nullptr;
 }
@@ -37,7 +41,7 @@ const rapt::TensorInfo* optional_input(std::string_view keyword) {
 [[noreturn]] void refuse_keyword(const char* keyword) {
   std::string names;
   for (const rapt::TensorInfo& info : rapt::tensors()) {
-    if (!info.needed && !info.written)
+    if (is_optional_input(info))
       (names += names.empty() ? "" : ", ") += std::string(python_name(info));
   }
   const std::string sentence =

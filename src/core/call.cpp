@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/core/match.hpp"
+
 namespace rapt {
 namespace {
 
@@ -74,6 +76,42 @@ semantics::Call make_call(const semantics::Call& planned, const Sizes& sizes, co
     call.page_count = sizes.pages;
   }
   return call;
+}
+
+semantics::Gradients planned_gradients(const Problem& p) {
+  semantics::Gradients g = {};
+  std::ranges::copy(p.dout, g.dout_stride);
+  std::ranges::copy(p.dlse_stride, g.dlse_stride);
+  std::ranges::copy(p.dq, g.dq_stride);
+  std::ranges::copy(p.dk, g.dk_stride);
+  std::ranges::copy(p.dv, g.dv_stride);
+  g.dq_is_f32 = p.dq_dtype == DType::f32;
+  g.dk_is_f32 = p.dk_dtype == DType::f32;
+  g.dv_is_f32 = p.dv_dtype == DType::f32;
+  g.dbias_is_f32 = p.dbias.dtype == DType::f32;
+  copy_score_strides(p.dbias, g.dbias_stride);
+  g.dalibi_stride = p.alibi_per_sequence ? p.heads : 0;  // or as a run has it
+  return g;
+}
+
+semantics::Gradients make_gradients(const semantics::Gradients& planned, const Arguments& a) {
+  semantics::Gradients g = planned;
+  g.dout = a.dout.data;
+  g.dlse = static_cast<const float*>(data_of(a.dlse));
+  g.dq = a.dq.data;
+  g.dk = a.dk.data;
+  g.dv = a.dv.data;
+  g.dbias = data_of(a.dbias);
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    g.dbias_size[axis] = is_broadcast(a.dbias, axis) ? 1 : a.dbias.size[axis];
+  g.dsinks = static_cast<float*>(data_of(a.dsinks));
+  g.dalibi = static_cast<float*>(data_of(a.dalibi));
+  if (g.dalibi_stride != 0) g.dalibi_stride = a.dalibi.stride[0];
+  return g;
+}
+
+semantics::Gradients make_gradients(const Problem& problem, const Arguments& arguments) {
+  return make_gradients(planned_gradients(problem), arguments);
 }
 
 semantics::Call make_call(const Problem& problem, const Arguments& arguments) {

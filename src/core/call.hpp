@@ -6,6 +6,7 @@
 #include "src/core/float16.hpp"
 #include "src/core/tensors.hpp"
 #include "src/semantics/call.hpp"
+#include "src/semantics/gradients.hpp"
 
 namespace rapt {
 
@@ -18,6 +19,12 @@ semantics::Call make_call(const semantics::Call& planned, const Sizes& sizes,
 
 // At once, for arguments of the sizes that the problem has.
 semantics::Call make_call(const Problem& problem, const Arguments& arguments);
+
+// Likewise, of a backward problem.
+semantics::Gradients planned_gradients(const Problem& problem);
+semantics::Gradients make_gradients(const semantics::Gradients& planned,
+                                    const Arguments& arguments);
+semantics::Gradients make_gradients(const Problem& problem, const Arguments& arguments);
 
 // Calls function(Element{}) with the C++ type of an f32, f16 or bf16 element.
 template <class Function>

@@ -9,11 +9,13 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "rapt/rapt.hpp"
 #include "src/semantics/call.hpp"
+#include "src/semantics/gradients.hpp"
 
 namespace rapt {
 
@@ -31,18 +33,25 @@ class Prepared {
  public:
   virtual ~Prepared() = default;
   // Fills in pointers and launches. The call has the sizes of this run: the problem's, or less
-  // where those are bounds. Allocates nothing; safe from many threads at once.
-  virtual void run(const semantics::Call& call, const Launch& launch) const = 0;
+  // where those are bounds. Gradients belong to backward. Allocates nothing; safe from many threads
+  // at once.
+  virtual void run(const semantics::Call& call, const semantics::Gradients& gradients,
+                   const Launch& launch) const = 0;
 };
 
-// From function(call, launch), which keeps what it needs.
+// From function(call, launch), or function(call, gradients, launch), which keeps what it needs.
 template <class Function>
 std::unique_ptr<const Prepared> prepared(Function function) {
   class Kept final : public Prepared {
    public:
     explicit Kept(Function function) : function_(std::move(function)) {}
-    void run(const semantics::Call& call, const Launch& launch) const override {
-      function_(call, launch);
+    void run(const semantics::Call& call, const semantics::Gradients& gradients,
+             const Launch& launch) const override {
+      if constexpr (std::is_invocable_v<const Function&, const semantics::Call&,
+                                        const semantics::Gradients&, const Launch&>)
+        function_(call, gradients, launch);
+      else
+        function_(call, launch);
     }
 
    private:

@@ -20,11 +20,24 @@ void check_sizes(const Tensor& tensor, std::string_view name) {
   }
 }
 
+// Gradients are wanted of whoever says what that of out is.
+Operation operation_of(const Arguments& arguments) {
+  return arguments.dout.present() ? Operation::backward : Operation::forward;
+}
+
 void check_presence(const Arguments& arguments) {
+  const Operation operation = operation_of(arguments);
   for (const TensorRule& rule : tensor_rules()) {
     const Tensor& tensor = arguments.*rule.member;
-    if (rule.needed && !tensor.present())
-      fault(rule.name, " is missing; attention needs q, k, v and out");
+    const TensorInfo::Part& part = rule.part(operation);
+    if (part.needed && !tensor.present()) {
+      fault(rule.name, " is missing; ",
+            operation == Operation::forward
+                ? "attention needs q, k, v and out"
+                : "backward needs q, k, v, out, lse, dout, dq, dk and dv");
+    }
+    if (part.use == Use::none && tensor.present())
+      fault(rule.name, " is given, but it belongs to backward: give dout too, or leave it out");
     if (tensor.present()) check_sizes(tensor, rule.name);
   }
 }
@@ -109,7 +122,7 @@ void read_sizes(const Arguments& a, const Options& options, Problem& p) {
 std::int64_t alignment_of(const Arguments& a, const Problem& p) {
   std::uintptr_t bits = static_cast<std::uintptr_t>(alignment_of_strides(p));
   for (const TensorRule& rule : tensor_rules()) {
-    if (!rule.in_layout()) continue;
+    if (!rule.in_layout() || !rule.wanted(p)) continue;
     const auto address = reinterpret_cast<std::uintptr_t>((a.*rule.member).data);
     const std::int64_t element = size_in_bytes(rule.dtype(p));
     if (address % static_cast<std::uintptr_t>(element) != 0)
@@ -180,13 +193,15 @@ double bytes_of_pairs(const Problem& p) {
 
 Problem Problem::of(const Arguments& a, const Options& options) {
   check_presence(a);
-  for (const auto& [name, tensor] : {std::pair{"q", &a.q}, std::pair{"out", &a.out}}) {
-    if (!size_in_bytes(tensor->dtype)) {
-      fault(name, "'s element type is ", static_cast<std::int32_t>(tensor->dtype),
+  for (const TensorRule& rule : tensor_rules()) {
+    const Tensor& tensor = a.*rule.member;
+    if (rule.in_layout() && tensor.present() && !size_in_bytes(tensor.dtype)) {
+      fault(rule.name, "'s element type is ", static_cast<std::int32_t>(tensor.dtype),
             "; it must be f32, f16 or bf16");
     }
   }
   Problem p;
+  p.operation = operation_of(a);
   p.dtype = p.kv_dtype = a.q.dtype;
   p.out_dtype = a.out.dtype;
   p.heads = a.q.size[2];
@@ -204,6 +219,13 @@ Problem Problem::of(const Arguments& a, const Options& options) {
   p.alibi_per_sequence = p.alibi && has_slopes_of_sequences(p, a.alibi);
   p.sinks = a.sinks.present();
   p.lse = a.lse.present();
+  p.dq_dtype = a.dq.dtype;
+  p.dk_dtype = a.dk.dtype;
+  p.dv_dtype = a.dv.dtype;
+  p.dlse = a.dlse.present();
+  p.dbias = score_tensor(p, a.dbias);
+  p.dsinks = a.dsinks.present();
+  p.dalibi = a.dalibi.present();
   p.batch_invariant = options.batch_invariant;
   p.tf32 = options.tf32;
   for (const TensorRule& rule : tensor_rules()) {
@@ -223,18 +245,27 @@ Problem Problem::of(const Arguments& a, const Options& options) {
 }
 
 double Problem::flops() const {
-  return 2.0 * double(qk_dim + v_dim) * double(heads) * visible_pairs(*this);
+  // Backward: scores and dq and dk; dout · v and dv.
+  const double multiplications = operation == Operation::forward
+                                     ? double(qk_dim) + double(v_dim)
+                                     : 3 * double(qk_dim) + 2 * double(v_dim);
+  return 2.0 * multiplications * double(heads) * visible_pairs(*this);
 }
 
 double Problem::bytes() const {
-  const double element = double(size_in_bytes(dtype));
-  const double kv_element = double(size_in_bytes(kv_dtype));
-  const double out_element = double(size_in_bytes(out_dtype));
-  const double queries =
-      double(total_q) * double(heads) * (double(qk_dim) * element + double(v_dim) * out_element);
-  const double keys = visible_keys(*this) * double(kv_heads) * double(qk_dim + v_dim) * kv_element;
-  const double lse_bytes = lse ? 4.0 * double(total_q) * double(heads) : 0;
-  return queries + keys + lse_bytes + bytes_of_pairs(*this);
+  const auto bytes_of = [](DType type, std::int64_t count) {
+    return double(size_in_bytes(type)) * double(count);
+  };
+  double query = bytes_of(dtype, qk_dim) + bytes_of(out_dtype, v_dim) + (lse ? 4.0 : 0.0);
+  const double key = bytes_of(kv_dtype, qk_dim) + bytes_of(kv_dtype, v_dim);
+  double gradients = 0;
+  if (operation == Operation::backward) {
+    query += bytes_of(dq_dtype, qk_dim) + bytes_of(out_dtype, v_dim) + (dlse ? 4.0 : 0.0);
+    gradients = double(total_kv) * double(kv_heads) *
+                (bytes_of(dk_dtype, qk_dim) + bytes_of(dv_dtype, v_dim));
+  }
+  return double(total_q) * double(heads) * query + visible_keys(*this) * double(kv_heads) * key +
+         gradients + bytes_of_pairs(*this);
 }
 
 }  // namespace rapt

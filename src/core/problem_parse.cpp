@@ -147,21 +147,46 @@ class Draft {
     return std::nullopt;
   }
 
-  // kv:f16, out:f32
+  // kv:f16, out:f32, dq:f32
   bool read_type() {
-    const bool of_keys = token_.name == "kv";
-    if ((!of_keys && token_.name != "out") || !token_.rest.starts_with(':')) return false;
+    const auto known = types_.find(token_.name);
+    if (known == types_.end() || !token_.rest.starts_with(':')) return false;
     once(text(token_.name, ":"));
-    const auto type = element_type(token_.rest.substr(1));
-    if (!type) fault("a type is wanted, as in ", token_.name, ":f32");
-    (of_keys ? kv_dtype_ : out_dtype_) = type;
+    known->second = element_type(token_.rest.substr(1));
+    if (!known->second) fault("a type is wanted, as in ", token_.name, ":f32");
     return true;
+  }
+  DType type_of(std::string_view name, DType otherwise) const {
+    return types_.find(name)->second.value_or(otherwise);
+  }
+
+  // ":bias,sinks,alibi", each once; nothing: none of them
+  void read_gradients() {
+    fields_.operation = Operation::backward;
+    fields_.lse = true;
+    std::string_view names = token_.rest;
+    if (names.empty()) return;
+    const std::map<std::string_view, bool*> known = {
+        {"bias", &dbias_}, {"sinks", &fields_.dsinks}, {"alibi", &fields_.dalibi}};
+    const auto wrong = [&] {
+      fault("gradients beside dq, dk and dv are bias, sinks and alibi, as in backward:bias,sinks");
+    };
+    if (names[0] != ':') wrong();
+    while (!names.empty()) {
+      names.remove_prefix(1);
+      const std::string_view one = names.substr(0, names.find(','));
+      const auto found = known.find(one);
+      if (found == known.end() || *found->second) wrong();
+      *found->second = true;
+      names.remove_prefix(one.size());
+    }
   }
 
   bool read_flag() {
     static const std::map<std::string_view, bool Problem::*> flags = {
         {"sink", &Problem::sinks},
         {"lse", &Problem::lse},
+        {"dlse", &Problem::dlse},
         {"batch-invariant", &Problem::batch_invariant},
         {"tf32", &Problem::tf32}};
     const auto flag = flags.find(token_.whole);
@@ -212,6 +237,7 @@ class Draft {
            if (p.softcap == 0) d.fault("a soft cap is above 0; leave the token out for none");
          }},
         {"scale", [](Draft& d, Problem& p, std::string_view rest) { p.scale = d.real(rest); }},
+        {"backward", [](Draft& d, Problem&, std::string_view) { d.read_gradients(); }},
         {"align",
          [](Draft& d, Problem& p, std::string_view rest) {
            p.alignment = d.integer(rest);
@@ -278,8 +304,9 @@ class Draft {
   std::map<std::string, Problem::Strides, std::less<>> strides_;
   std::optional<std::pair<std::int64_t, std::int64_t>> totals_;  // of packed queries and keys
   std::optional<std::int64_t> expected_kv_;
-  std::optional<DType> kv_dtype_, out_dtype_;
-  bool two_totals_ = false;
+  std::map<std::string_view, std::optional<DType>> types_ = {
+      {"kv", {}}, {"out", {}}, {"dq", {}}, {"dk", {}}, {"dv", {}}, {"dbias", {}}};
+  bool two_totals_ = false, dbias_ = false;
 };
 
 Problem Draft::build() const {
@@ -309,13 +336,28 @@ Problem Draft::build() const {
   if (packed_keys && totals_) p.total_kv = totals_->second;
   if (expected_kv_) p.total_kv = *expected_kv_;
 
-  p.kv_dtype = kv_dtype_.value_or(p.dtype);
-  p.out_dtype = out_dtype_.value_or(p.dtype);
+  p.kv_dtype = type_of("kv", p.dtype);
+  p.out_dtype = type_of("out", p.dtype);
   if (p.bias.dtype == DType::none && given("bias")) p.bias.dtype = p.dtype;
+  const bool backward = p.operation == Operation::backward;
+  for (const auto& [name, wanted] : {std::pair{"dq", backward}, std::pair{"dk", backward},
+                                     std::pair{"dv", backward}, std::pair{"dbias", dbias_}}) {
+    if (types_.find(name)->second && !wanted)
+      incomplete("it gives the type of ", name, " but does not ask for it, as 'backward' would");
+  }
+  if (backward) {
+    p.dq_dtype = type_of("dq", p.dtype);
+    p.dk_dtype = type_of("dk", p.dtype);
+    p.dv_dtype = type_of("dv", p.dtype);
+  }
   const Shape full = {p.batch, p.heads, p.q_len, p.kv_len};
   for (ScoreTensor* tensor : {&p.bias, &p.mask}) {
     for (std::size_t axis = 0; axis < 4; ++axis)
       tensor->varies[axis] = tensor->varies[axis] && full[axis] != 1;
+  }
+  if (dbias_) {
+    p.dbias.dtype = type_of("dbias", p.bias.dtype == DType::none ? p.dtype : p.bias.dtype);
+    p.dbias.varies = p.bias.varies;
   }
   for (const TensorRule& rule : tensor_rules()) {
     const auto written = strides_.find(rule.name);

@@ -74,6 +74,22 @@ std::string layout_tokens(const Problem& p) {
   return (other ? " bhsd" + bhsd : bshd) + strided(false, Layout::bshd);
 }
 
+std::string backward_tokens(const Problem& p) {
+  std::string more;
+  for (const auto& [name, wanted] : {std::pair{"bias", p.dbias.present()},
+                                     std::pair{"sinks", p.dsinks}, std::pair{"alibi", p.dalibi}}) {
+    if (wanted) more += text(more.empty() ? ":" : ",", name);
+  }
+  std::string result = text(" backward", more, p.dlse ? " dlse" : "");
+  for (const auto& [name, dtype, otherwise] :
+       {std::tuple{"dq", p.dq_dtype, p.dtype}, std::tuple{"dk", p.dk_dtype, p.dtype},
+        std::tuple{"dv", p.dv_dtype, p.dtype}, std::tuple{"dbias", p.dbias.dtype, p.bias.dtype}}) {
+    if (dtype != DType::none && dtype != otherwise)
+      result += text(" ", name, ":", rapt::name(dtype));
+  }
+  return result;
+}
+
 }  // namespace
 
 std::string Problem::to_string() const {
@@ -95,7 +111,8 @@ std::string Problem::to_string() const {
   if (p.sinks) result += " sink";
   result += storage_tokens(p) + layout_tokens(p);
   if (p.scale != default_scale(p.qk_dim)) result += text(" scale", p.scale);
-  if (p.lse) result += " lse";
+  if (p.lse && p.operation == Operation::forward) result += " lse";
+  if (p.operation == Operation::backward) result += backward_tokens(p);
   if (p.alignment != alignment_of_strides(p)) result += text(" align", p.alignment);
   if (p.batch_invariant) result += " batch-invariant";
   if (p.tf32) result += " tf32";

@@ -20,6 +20,10 @@ std::string_view name(DType dtype) {
   return "unknown";
 }
 
+std::string_view name(Operation operation) {
+  return operation == Operation::backward ? "backward" : "forward";
+}
+
 std::int64_t size_in_bytes(DType dtype) {
   switch (dtype) {
     case DType::f32:

@@ -18,6 +18,12 @@ constexpr auto i32 = [](const Problem&) { return DType::i32; };
 constexpr auto as_q = [](const Problem& p) { return p.dtype; };
 constexpr auto as_kv = [](const Problem& p) { return p.kv_dtype; };
 constexpr auto as_out = [](const Problem& p) { return p.out_dtype; };
+constexpr auto in_backward = [](const Problem& p) { return p.operation == Operation::backward; };
+
+template <DType Problem::*member>
+DType type_of(const Problem& p) {
+  return p.*member;
+}
 
 template <Axis first, Axis second = Axis::one, Axis third = Axis::one, Axis last = Axis::one>
 Axes axes(const Problem&) {
@@ -37,6 +43,7 @@ Axes axes_of_slopes(const Problem& p) {
   return p.alibi_per_sequence ? axes<Axis::batch, Axis::head>(p) : axes<Axis::head>(p);
 }
 
+// Forward and backward both read what nothing else is said of.
 template <Tensor Arguments::*member, rapt_tensor rapt_arguments::*c_member>
 constexpr TensorRule rule(std::string_view name) {
   TensorRule result = {};
@@ -44,23 +51,45 @@ constexpr TensorRule rule(std::string_view name) {
   result.member = member;
   result.c_member = c_member;
   result.form = Form::plain;
-  result.forward = Use::reads;
+  result.forward = result.backward = {Use::reads, false};
   return result;
 }
 #define RAPT_RULE(name) rule<&Arguments::name, &rapt_arguments::name>(#name)
 
-// q, k, v or out.
-constexpr TensorRule rows(TensorRule rule, Use forward, DType (*dtype)(const Problem&),
-                          Axes (*axes)(const Problem&), Problem::Strides Problem::*strides) {
+constexpr TensorRule input(TensorRule rule) {
+  rule.forward = rule.backward = {Use::reads, true};
+  return rule;
+}
+
+// What forward gives and backward needs.
+constexpr TensorRule result(TensorRule rule, bool forward_needs_it) {
+  rule.forward = {Use::writes, forward_needs_it};
+  rule.backward = {Use::reads, true};
+  return rule;
+}
+
+// Of backward alone.
+constexpr TensorRule gradient(TensorRule rule, Use use, bool needed) {
+  rule.forward = {Use::none, false};
+  rule.backward = {use, needed};
+  return rule;
+}
+
+// As q: rows of head dims.
+constexpr TensorRule rows(TensorRule rule, DType (*dtype)(const Problem&),
+                          Axes (*axes)(const Problem&), Problem::Strides Problem::*strides,
+                          bool (*wanted)(const Problem&) = always) {
   rule.form = Form::rows;
-  rule.forward = forward;
-  rule.needed = true;
-  rule.wanted = always;
+  rule.wanted = wanted;
   rule.dtype = dtype;
   rule.axes = axes;
   rule.strides = strides;
   return rule;
 }
+constexpr auto q_axes = axes<Axis::q_outer, Axis::query, Axis::head, Axis::qk_dim>;
+constexpr auto k_axes = axes<Axis::kv_outer, Axis::key, Axis::kv_head, Axis::qk_dim>;
+constexpr auto v_axes = axes<Axis::kv_outer, Axis::key, Axis::kv_head, Axis::v_dim>;
+constexpr auto out_axes = axes<Axis::q_outer, Axis::query, Axis::head, Axis::v_dim>;
 
 template <ScoreTensor Problem::*tensor>
 constexpr TensorRule pairs(TensorRule rule) {
@@ -72,19 +101,19 @@ constexpr TensorRule pairs(TensorRule rule) {
   return rule;
 }
 
-constexpr TensorRule lse(TensorRule rule) {
+template <bool Problem::*flag>
+constexpr TensorRule logsumexp(TensorRule rule, Problem::Strides Problem::*strides) {
   rule.form = Form::logsumexp;
-  rule.forward = Use::writes;
-  rule.wanted = [](const Problem& p) { return p.lse; };
+  rule.wanted = [](const Problem& p) { return p.*flag; };
   rule.dtype = f32;
   rule.axes = axes<Axis::q_outer, Axis::head, Axis::query>;
-  rule.strides = &Problem::lse_stride;
+  rule.strides = strides;
   return rule;
 }
 
-constexpr TensorRule per_head(TensorRule rule, bool (*wanted)(const Problem&),
-                              Axes (*axes)(const Problem&)) {
-  rule.wanted = wanted;
+template <bool Problem::*flag>
+constexpr TensorRule per_head(TensorRule rule, Axes (*axes)(const Problem&)) {
+  rule.wanted = [](const Problem& p) { return p.*flag; };
   rule.dtype = f32;
   rule.axes = axes;
   return rule;
@@ -100,21 +129,15 @@ constexpr TensorRule index(TensorRule rule, bool (*wanted)(const Problem&),
 }
 
 constexpr TensorRule rules[] = {
-    rows(RAPT_RULE(q), Use::reads, as_q, axes<Axis::q_outer, Axis::query, Axis::head, Axis::qk_dim>,
-         &Problem::q),
-    rows(RAPT_RULE(k), Use::reads, as_kv,
-         axes<Axis::kv_outer, Axis::key, Axis::kv_head, Axis::qk_dim>, &Problem::k),
-    rows(RAPT_RULE(v), Use::reads, as_kv,
-         axes<Axis::kv_outer, Axis::key, Axis::kv_head, Axis::v_dim>, &Problem::v),
-    rows(RAPT_RULE(out), Use::writes, as_out,
-         axes<Axis::q_outer, Axis::query, Axis::head, Axis::v_dim>, &Problem::out),
-    lse(RAPT_RULE(lse)),
+    rows(input(RAPT_RULE(q)), as_q, q_axes, &Problem::q),
+    rows(input(RAPT_RULE(k)), as_kv, k_axes, &Problem::k),
+    rows(input(RAPT_RULE(v)), as_kv, v_axes, &Problem::v),
+    rows(result(RAPT_RULE(out), true), as_out, out_axes, &Problem::out),
+    logsumexp<&Problem::lse>(result(RAPT_RULE(lse), false), &Problem::lse_stride),
     pairs<&Problem::bias>(RAPT_RULE(bias)),
     pairs<&Problem::mask>(RAPT_RULE(mask)),
-    per_head(
-        RAPT_RULE(alibi), [](const Problem& p) { return p.alibi; }, axes_of_slopes),
-    per_head(
-        RAPT_RULE(sinks), [](const Problem& p) { return p.sinks; }, axes<Axis::head>),
+    per_head<&Problem::alibi>(RAPT_RULE(alibi), axes_of_slopes),
+    per_head<&Problem::sinks>(RAPT_RULE(sinks), axes<Axis::head>),
     index(RAPT_RULE(q_starts), with_varlen, axes<Axis::starts>),
     index(RAPT_RULE(kv_starts), packed_keys, axes<Axis::starts>),
     index(
@@ -122,6 +145,18 @@ constexpr TensorRule rules[] = {
     index(
         RAPT_RULE(page_table), [](const Problem& p) { return p.paged(); },
         axes<Axis::batch, Axis::table_pages>),
+    rows(gradient(RAPT_RULE(dout), Use::reads, true), as_out, out_axes, &Problem::dout,
+         in_backward),
+    logsumexp<&Problem::dlse>(gradient(RAPT_RULE(dlse), Use::reads, false), &Problem::dlse_stride),
+    rows(gradient(RAPT_RULE(dq), Use::writes, true), type_of<&Problem::dq_dtype>, q_axes,
+         &Problem::dq, in_backward),
+    rows(gradient(RAPT_RULE(dk), Use::writes, true), type_of<&Problem::dk_dtype>, k_axes,
+         &Problem::dk, in_backward),
+    rows(gradient(RAPT_RULE(dv), Use::writes, true), type_of<&Problem::dv_dtype>, v_axes,
+         &Problem::dv, in_backward),
+    pairs<&Problem::dbias>(gradient(RAPT_RULE(dbias), Use::writes, false)),
+    per_head<&Problem::dsinks>(gradient(RAPT_RULE(dsinks), Use::writes, false), axes<Axis::head>),
+    per_head<&Problem::dalibi>(gradient(RAPT_RULE(dalibi), Use::writes, false), axes_of_slopes),
 };
 #undef RAPT_RULE
 
@@ -131,8 +166,7 @@ std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
 }
 
 TensorInfo info_of(const TensorRule& rule) {
-  TensorInfo info = {
-      rule.name, rule.member, rule.form, 1, 1, rule.needed, rule.written(Operation::forward)};
+  TensorInfo info = {rule.name, rule.member, rule.form, 1, 1, rule.forward, rule.backward};
   switch (rule.form) {
     case Form::rows: info.least_axes = 3, info.most_axes = 4; break;
     case Form::pairs: info.most_axes = 4; break;
@@ -242,7 +276,7 @@ std::string_view axis_name(const Problem& p, Axis axis) {
 std::int64_t alignment_of_strides(const Problem& p) {
   std::uint64_t bits = 16;
   for (const TensorRule& rule : rules) {
-    if (!rule.in_layout()) continue;
+    if (!rule.in_layout() || !rule.wanted(p)) continue;
     const auto element = static_cast<std::uint64_t>(size_in_bytes(rule.dtype(p)));
     for (const std::int64_t stride : p.*rule.strides)
       bits |= static_cast<std::uint64_t>(stride) * element;

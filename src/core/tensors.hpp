@@ -19,7 +19,7 @@
 namespace rapt {
 
 // What an operation does with a tensor.
-enum class Use : std::uint8_t { none, reads, writes };
+using Use = TensorInfo::Use;
 
 // What an axis of a tensor counts.
 enum class Axis : std::uint8_t {
@@ -46,8 +46,7 @@ struct TensorRule {
   Tensor Arguments::*member;
   rapt_tensor rapt_arguments::*c_member;
   TensorInfo::Form form;
-  Use forward;
-  bool needed;                     // in every problem
+  TensorInfo::Part forward, backward;
   bool (*wanted)(const Problem&);  // whether the problem has it
   DType (*dtype)(const Problem&);
   Axes (*axes)(const Problem&);        // the last one that is not `one` is contiguous
@@ -55,7 +54,10 @@ struct TensorRule {
   ScoreTensor Problem::*pairs;         // bias and mask: broadcast axes and strides
   bool is_index_data;                  // starts, lengths, pages: checked where the host can read it
 
-  bool written(Operation) const { return forward == Use::writes; }
+  const TensorInfo::Part& part(Operation operation) const {
+    return operation == Operation::backward ? backward : forward;
+  }
+  bool written(Operation operation) const { return part(operation).use == Use::writes; }
   bool in_layout() const { return form == TensorInfo::Form::rows; }  // bshd or bhsd; aligned
 };
 
@@ -89,7 +91,8 @@ Problem::Strides dense_strides(const TensorRule& rule, const Shape& shape, Layou
 // The name of an axis of a tensor, for messages.
 std::string_view axis_name(const Problem& problem, Axis axis);
 
-// The largest power of two up to 16 that divides every stride of q, k, v and out, in bytes.
+// The largest power of two up to 16 that divides every stride of rows (q, dq and the like), in
+// bytes.
 std::int64_t alignment_of_strides(const Problem& problem);
 
 }  // namespace rapt

@@ -151,12 +151,51 @@ void check_types(const Problem& p) {
     fault("the mask is ", name(p.mask.dtype), "; it must be u8, 1 where a pair may attend");
 }
 
+void check_gradients(const Problem& p) {
+  if (p.operation == Operation::forward) {
+    const bool any = p.dlse || p.dbias.present() || p.dsinks || p.dalibi;
+    if (any) fault("gradients are asked for, but the operation is forward: write 'backward'");
+    return;
+  }
+  if (p.paged()) {
+    fault("a backward problem has pages of ", p.page_size,
+          " keys; gradients belong to keys in one piece: gather them first");
+  }
+  if (!p.lse) fault("a backward problem has no lse; weights are made from it");
+  for (const auto& [name_of, dtype] :
+       {std::pair{"dq", p.dq_dtype}, std::pair{"dk", p.dk_dtype}, std::pair{"dv", p.dv_dtype}}) {
+    if (dtype != p.dtype && dtype != DType::f32) {
+      fault(name_of, " is ", name(dtype), "; it must be ", name(p.dtype), " as the queries are",
+            p.dtype == DType::f32 ? "" : ", or f32");
+    }
+  }
+  const auto needs = [](bool wanted, bool there, std::string_view gradient, std::string_view of) {
+    if (wanted && !there)
+      fault(gradient, " is wanted, but there ", of == "bias" ? "is no " : "are no ", of);
+  };
+  needs(p.dbias.present(), p.bias.present(), "dbias", "bias");
+  needs(p.dsinks, p.sinks, "dsinks", "sinks");
+  needs(p.dalibi, p.alibi, "dalibi", "slopes (alibi)");
+  if (!p.dbias.present()) return;
+  if (p.dbias.varies != p.bias.varies)
+    fault(
+        "dbias is broadcast over other axes than bias; its sizes must be those of bias, or 1 where "
+        "that is broadcast");
+  if (p.dbias.dtype != p.bias.dtype && p.dbias.dtype != DType::f32) {
+    fault("dbias is ", name(p.dbias.dtype), "; it must be ", name(p.bias.dtype), " as bias is",
+          p.bias.dtype == DType::f32 ? "" : ", or f32");
+  }
+}
+
 }  // namespace
 
 void Problem::validate() const {
-  if (operation != Operation::forward)
-    fault("the operation is ", static_cast<std::int32_t>(operation), "; rapt computes forward (0)");
+  if (operation != Operation::forward && operation != Operation::backward) {
+    fault("the operation is ", static_cast<std::int32_t>(operation),
+          "; rapt computes forward (0) and backward (1)");
+  }
   check_types(*this);
+  check_gradients(*this);
   check_sizes(*this);
   check_bounds(*this);
   if (alibi_per_sequence && !alibi) fault("slopes per sequence are said, but no slopes (alibi)");

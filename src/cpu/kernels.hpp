@@ -10,5 +10,6 @@ extern const Kernel cpu_flash;
 extern const Kernel cpu_flash_amx;
 extern const Kernel cpu_split_kv;
 extern const Kernel cpu_tiny_kv;
+extern const Kernel cpu_naive_backward;
 
 }  // namespace rapt

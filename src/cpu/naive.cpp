@@ -19,7 +19,7 @@
 #include "src/core/parallel.hpp"
 #include "src/core/text.hpp"
 #include "src/cpu/kernels.hpp"
-#include "src/cpu/vector_clones.hpp"
+#include "src/cpu/naive_rows.hpp"
 #include "src/semantics/score.hpp"
 
 namespace rapt {
@@ -29,70 +29,10 @@ using semantics::Index;
 using semantics::Range;
 
 constexpr Index rows_per_block = 16;
-constexpr Index lanes = 16;
-// Bounds on the rounding errors of wide heads and long rows: terms that are added one after
-// another.
-constexpr Index most_terms = 8;
+// Terms of long rows that are added one after another.
 constexpr Index keys_per_partial_sum = 32;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float minus_infinity = -infinity;
-
-// dots[r] = q[r] · k for each of `rows` rows of q, (rows, dim) row-major.
-RAPT_VECTOR_CLONES void dots_with_key(const float* q, const float* k, Index rows, Index dim,
-                                      float* dots) {
-  for (Index r = 0; r < rows; ++r, q += dim) {
-    double sum = 0;
-    Index d = 0;
-    while (d + lanes <= dim) {
-      float partial[lanes] = {};
-      const Index end = std::min(d + most_terms * lanes, dim);
-      for (; d + lanes <= end; d += lanes) {
-        for (Index lane = 0; lane < lanes; ++lane) partial[lane] += q[d + lane] * k[d + lane];
-      }
-      float quarter[4];
-      for (Index i = 0; i < 4; ++i)
-        quarter[i] = (partial[i] + partial[i + 4]) + (partial[i + 8] + partial[i + 12]);
-      sum += (quarter[0] + quarter[1]) + (quarter[2] + quarter[3]);
-    }
-    for (; d < dim; ++d) sum += double{q[d]} * k[d];
-    dots[r] = static_cast<float>(sum);
-  }
-}
-
-// sums[r] += weights[r · weight_stride] · v for each of `rows` rows of sums, (rows, dim) row-major.
-RAPT_VECTOR_CLONES void add_weighted_value(const float* weights, Index weight_stride,
-                                           const float* v, Index rows, Index dim, float* sums) {
-  for (Index r = 0; r < rows; ++r, sums += dim) {
-    const float weight = weights[r * weight_stride];
-    for (Index d = 0; d < dim; ++d) sums[d] += weight * v[d];
-  }
-}
-
-// sums += partial; what rounding takes from them goes to the rests.
-RAPT_VECTOR_CLONES void add_with_rests(const float* __restrict partial, Index count,
-                                       float* __restrict sums, float* __restrict rests) {
-  for (Index i = 0; i < count; ++i) {
-    const float next = sums[i] + partial[i], added = next - sums[i];
-    rests[i] += (sums[i] - (next - added)) + (partial[i] - added);
-    sums[i] = next;
-  }
-}
-
-RAPT_VECTOR_CLONES void widen(const F16* from, Index count, float* to) {
-  for (Index i = 0; i < count; ++i) to[i] = to_float(from[i]);
-}
-RAPT_VECTOR_CLONES void widen(const BF16* from, Index count, float* to) {
-  for (Index i = 0; i < count; ++i) to[i] = to_float(from[i]);
-}
-void widen(const float* from, Index count, float* to) { std::copy_n(from, count, to); }
-
-// A row of f32 values: the tensor's own memory if it holds f32, else a widened copy in `scratch`.
-const float* as_floats(const float* row, Index, float*) { return row; }
-template <class Element>
-const float* as_floats(const Element* row, Index count, float* scratch) {
-  widen(row, count, scratch);
-  return scratch;
-}
 
 // Consecutive queries of one head of one sequence, and the keys that some of them see.
 struct Block {

@@ -111,6 +111,13 @@ std::int32_t rapt_attention(const rapt_arguments* arguments, const rapt_options*
   });
 }
 
+std::int32_t rapt_attention_backward(const rapt_arguments* arguments, const rapt_options* options,
+                                     const char* device) {
+  return guarded([&] {
+    rapt::attention_backward(arguments_from(arguments), options_from(options), device_from(device));
+  });
+}
+
 std::int32_t rapt_plan_create(const rapt_arguments* arguments, const rapt_options* options,
                               const char* device, const rapt_plan_options* plan_options,
                               rapt_plan** plan) {

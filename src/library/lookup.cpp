@@ -50,7 +50,8 @@ const Kernel& find_kernel(std::string_view name) {
 std::vector<KernelInfo> kernels() {
   std::vector<KernelInfo> result;
   for (const Kernel* kernel : registered_kernels()) {
-    result.push_back({kernel->name, kernel->summary, kernel->backend, kernel->by_name_only});
+    result.push_back(
+        {kernel->name, kernel->summary, kernel->backend, kernel->by_name_only, kernel->operation});
   }
   return result;
 }

@@ -27,6 +27,7 @@ struct Plan::State {
   const Problem problem;
   const Matcher matcher;
   const semantics::Call call = planned_call(problem);
+  const semantics::Gradients gradients = planned_gradients(problem);
   Device device;
   const Kernel* kernel = nullptr;
   Config config;
@@ -79,7 +80,10 @@ class Range {
   const BackendOperations& backend_;
 };
 
-bool computes_nothing(const Sizes& sizes) { return sizes.total_q == 0 || sizes.batch == 0; }
+// Without queries there is nothing to attend for, but keys still have gradients: zeros.
+bool computes_nothing(const Problem& problem, const Sizes& sizes) {
+  return problem.operation == Operation::forward && (sizes.total_q == 0 || sizes.batch == 0);
+}
 
 // A host copy of a tensor of index data that lies on a device; `storage` owns it.
 Tensor host_copy(const Tensor& tensor, const Device& device, std::vector<std::int32_t>& storage) {
@@ -92,6 +96,13 @@ Tensor host_copy(const Tensor& tensor, const Device& device, std::vector<std::in
   Tensor copy = tensor;
   copy.data = storage.data();
   return copy;
+}
+
+void run_once(const Arguments& arguments, const Options& options, const Device& device) {
+  const Plan plan(Problem::of(arguments, options), device);
+  const Buffer workspace(device, plan.workspace_bytes());
+  plan.run(arguments, {.workspace = workspace.bytes()});
+  find_backend(device.backend).wait(device, nullptr);
 }
 
 }  // namespace
@@ -132,7 +143,7 @@ std::size_t Plan::workspace_bytes() const { return state_->workspace_bytes; }
 void Plan::run(const Arguments& arguments, const Launch& launch) const {
   const State& state = *state_;
   const Sizes sizes = state.matcher.match(arguments);
-  if (computes_nothing(sizes)) return;
+  if (computes_nothing(state.problem, sizes)) return;
   state.matcher.require_memory_of_their_own(arguments);
   if (state.device.backend == Backend::cpu) {
     check_index_data(state.problem, sizes, arguments);
@@ -148,20 +159,27 @@ void Plan::run(const Arguments& arguments, const Launch& launch) const {
     fault("the workspace is not aligned to ", workspace_alignment, " bytes; rapt::Buffer is");
   }
   const semantics::Call call = make_call(state.call, sizes, arguments);
+  const bool backward = state.problem.operation == Operation::backward;
+  const semantics::Gradients gradients =
+      backward ? make_gradients(state.gradients, arguments) : semantics::Gradients();
   const Range range(*state.backend, state.label);
-  if (!state.log) return state.prepared->run(call, launch);
+  if (!state.log) return state.prepared->run(call, gradients, launch);
   const auto start = std::chrono::steady_clock::now();
-  state.prepared->run(call, launch);
+  state.prepared->run(call, gradients, launch);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   log_line(text("run '", state.problem.to_string(), "' on ", state.device.to_string(), ": ",
                 state.kernel->name, ", ", human_seconds(elapsed.count())));
 }
 
 void attention(const Arguments& arguments, const Options& options, const Device& device) {
-  const Plan plan(Problem::of(arguments, options), device);
-  const Buffer workspace(device, plan.workspace_bytes());
-  plan.run(arguments, {.workspace = workspace.bytes()});
-  find_backend(device.backend).wait(device, nullptr);
+  if (arguments.dout.present())
+    fault("dout is given, but attention() computes no gradients; attention_backward() does");
+  run_once(arguments, options, device);
+}
+
+void attention_backward(const Arguments& arguments, const Options& options, const Device& device) {
+  if (!arguments.dout.present()) fault("dout is missing; backward starts from the gradient of out");
+  run_once(arguments, options, device);
 }
 
 void check(const Problem& problem, const Arguments& arguments, const Device& device) {

@@ -3,6 +3,7 @@
 
 #include "src/cpu/kernels.hpp"
 #include "src/oracle/oracle.hpp"
+#include "src/oracle/pair_gradients.hpp"
 #if defined(RAPT_WITH_CUDA)
 #include "src/cuda/kernels.hpp"
 #endif
@@ -24,6 +25,8 @@ std::span<const Kernel* const> registered_kernels() {
       &cpu_flash_amx,
       &cpu_split_kv,
       &cpu_tiny_kv,
+      &cpu_oracle_backward,
+      &cpu_naive_backward,
 #if defined(RAPT_WITH_CUDA)
       &cuda_naive,
       &cuda_gemm,

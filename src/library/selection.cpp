@@ -240,6 +240,11 @@ Choice take(std::string_view wanted, std::string_view reason, const Question& qu
                 text(kernel.name, " (", reason, ") runs on ", name(kernel.backend),
                      "; the plan is for ", question.device.to_string()));
   }
+  if (kernel.operation != question.problem.operation) {
+    throw Error(ErrorCode::unsupported,
+                text(kernel.name, " (", reason, ") computes ", name(kernel.operation),
+                     "; the problem is ", name(question.problem.operation)));
+  }
   const Support support = support_of(kernel, question);
   if (!support) {
     throw Error(ErrorCode::unsupported, text(kernel.name, " (", reason, ") refuses '",
@@ -248,13 +253,20 @@ Choice take(std::string_view wanted, std::string_view reason, const Question& qu
   return {&kernel, configs_of(kernel, question)};
 }
 
+// One variable serves a program that computes both operations: it names a kernel of one.
+std::string kernel_of_environment(const Problem& problem) {
+  std::string kernel = environment_text("RAPT_KERNEL");
+  const bool counts = kernel.empty() || find_kernel(kernel).operation == problem.operation;
+  return counts ? kernel : "";
+}
+
 }  // namespace
 
 Selection select(const Problem& problem, const Device& device, const PlanOptions& options) {
   check(device);
   const Question question = {problem, device, options.workspace_limit};
   const std::string_view named = options.kernel;
-  const std::string from_environment = named.empty() ? environment_text("RAPT_KERNEL") : "";
+  const std::string from_environment = named.empty() ? kernel_of_environment(problem) : "";
   const std::string_view wanted = named.empty() ? std::string_view(from_environment) : named;
   Tuning tuning = obeyable_tuning(question);
   std::string reason =

@@ -105,9 +105,11 @@ RAPT_HOST_DEVICE Index row_offset(const Index (&stride)[3], Place place, Index h
 }
 
 // Offset of one query's lse, whose axes are (batch, head, seq).
+RAPT_HOST_DEVICE Index lse_offset(const Index (&stride)[3], Place place, Index head) {
+  return place.outer * stride[0] + head * stride[1] + place.row * stride[2];
+}
 RAPT_HOST_DEVICE Index lse_offset(const Call& call, Place place, Index head) {
-  return place.outer * call.lse_stride[0] + head * call.lse_stride[1] +
-         place.row * call.lse_stride[2];
+  return lse_offset(call.lse_stride, place, head);
 }
 
 // Offset of a pair in a bias or mask, whose strides are 0 where it is broadcast.

@@ -22,4 +22,13 @@ RAPT_HOST_DEVICE Real score(const Scoring<Real>& scoring, Real dot, Real bias, I
   return s + bias - scoring.slope * Real(distance);
 }
 
+// How a capped score moves with what it was before the cap: 1 − tanh²(s / cap), as a quotient,
+// since that difference cancels.
+template <class Real>
+RAPT_HOST_DEVICE Real cap_slope(Real softcap, Real scaled_dot) {
+  if (!(softcap > 0)) return Real(1);
+  const Real e = Real(exp(Real(-2) * Real(fabs(scaled_dot / softcap))));
+  return Real(4) * e / ((Real(1) + e) * (Real(1) + e));
+}
+
 }  // namespace rapt::semantics

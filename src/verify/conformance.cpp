@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include <fmt/format.h>
 #include "src/core/call.hpp"
@@ -51,52 +52,88 @@ bool left_unwritten(const std::vector<std::byte>& memory, const Places& places,
 }
 
 // FNV-1a.
-std::uint64_t hash_of(const std::vector<std::byte>& out, const std::vector<std::byte>& lse) {
+std::uint64_t hash_of(const Results& results) {
   std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const std::vector<std::byte>* memory : {&out, &lse}) {
-    for (const std::byte byte : *memory)
+  for (const auto& [name, memory] : results) {
+    for (const std::byte byte : memory)
       hash = (hash ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3u;
   }
   return hash;
 }
 
-}  // namespace
-
-namespace {
-
-// Where the results of one sequence lie, or of all from the first to before the last.
-struct ResultPlaces {
-  Places out, lse;
-
-  ResultPlaces(const Data& data, Index first, Index last) {
-    const semantics::Call call = make_call(data.problem(), data.on_host());
-    const auto element = static_cast<std::size_t>(size_in_bytes(data.problem().out_dtype));
-    for (Index b = first; b < last; ++b) {
-      const semantics::Sequence sequence = semantics::sequence(call, b);
-      for (Index i = 0; i < sequence.q_len; ++i) {
-        const semantics::Place place = semantics::query_place(call, sequence, i);
-        for (Index head = 0; head < call.heads; ++head) {
-          const auto row =
-              static_cast<std::size_t>(semantics::row_offset(call.out_stride, place, head));
-          out.emplace_back(data.out().front() + row * element,
-                           static_cast<std::size_t>(call.v_dim) * element);
-          if (!data.lse()) continue;
-          const auto at = static_cast<std::size_t>(semantics::lse_offset(call, place, head));
-          lse.emplace_back(data.lse()->front() + at * sizeof(float), sizeof(float));
-        }
+// Where the results of one sequence lie, or of all from the first to before the last, by tensor.
+// What is summed over sequences (dsinks, say) belongs to all of them together.
+class ResultPlaces {
+ public:
+  ResultPlaces(const Data& data, Index first, Index last)
+      : data_(data), call_(make_call(data.problem(), data.on_host())) {
+    const Problem& p = data.problem();
+    const bool all = first == 0 && last == p.batch;
+    for (const TensorRule& rule : tensor_rules()) {
+      if (!rule.wanted(p) || !rule.written(p.operation)) continue;
+      const Axis outer = rule.axes(p)[0];
+      if (outer == Axis::q_outer || outer == Axis::kv_outer) {
+        for (Index b = first; b < last; ++b) add_rows(rule, semantics::sequence(call_, b));
+      } else if (all) {
+        add_all(rule);
       }
     }
   }
+
+  const std::map<std::string, Places>& by_name() const { return places_; }
+
+ private:
+  void add_rows(const TensorRule& rule, const semantics::Sequence& sequence) {
+    const Problem& p = data_.problem();
+    const Axes axes = rule.axes(p);
+    const bool of_queries = axes[0] == Axis::q_outer, lse = axes[1] == Axis::head;
+    const Problem::Strides& planned = *strides_in(p, rule);
+    const Index stride[3] = {planned[0], planned[1], planned[2]};
+    const Index rows = of_queries ? sequence.q_len : semantics::stored_keys(call_, sequence);
+    for (Index i = 0; i < rows; ++i) {
+      const semantics::Place place = of_queries ? semantics::query_place(call_, sequence, i)
+                                                : semantics::key_place(call_, sequence, i);
+      for (Index head = 0; head < (of_queries ? call_.heads : call_.kv_heads); ++head) {
+        const Index at = lse ? semantics::lse_offset(stride, place, head)
+                             : semantics::row_offset(stride, place, head);
+        add(rule, at, lse ? 1 : shape_of(p, rule)[3]);
+      }
+    }
+  }
+
+  void add_all(const TensorRule& rule) {
+    const Tensor tensor = data_.on_host().*rule.member;
+    for (Index a = 0; a < tensor.size[0]; ++a) {
+      for (Index b = 0; b < tensor.size[1]; ++b) {
+        for (Index c = 0; c < tensor.size[2]; ++c)
+          add(rule, a * tensor.stride[0] + b * tensor.stride[1] + c * tensor.stride[2],
+              tensor.size[3]);
+      }
+    }
+  }
+
+  void add(const TensorRule& rule, Index at, Index count) {
+    const auto element = static_cast<std::size_t>(size_in_bytes(rule.dtype(data_.problem())));
+    places_[std::string(rule.name)].emplace_back(
+        data_.memory(rule.name).front() + static_cast<std::size_t>(at) * element,
+        static_cast<std::size_t>(count) * element);
+  }
+
+  const Data& data_;
+  const semantics::Call call_;
+  std::map<std::string, Places> places_;
 };
 
 // Guards and padding between rows belong to nobody; so do packed rows outside every sequence.
-std::string misplaced(const Data& data, const ResultPlaces& places,
-                      const std::vector<std::byte>& out, const std::vector<std::byte>& lse) {
-  const auto element = static_cast<std::size_t>(size_in_bytes(data.problem().out_dtype));
-  if (written_outside(out, places.out)) return "it wrote outside the rows of out";
-  if (left_unwritten(out, places.out, element)) return "it left an element of out unwritten";
-  if (written_outside(lse, places.lse)) return "it wrote outside lse";
-  if (left_unwritten(lse, places.lse, sizeof(float))) return "it left an element of lse unwritten";
+std::string misplaced(const Data& data, const ResultPlaces& places, const Results& results) {
+  for (const auto& [name, rows] : places.by_name()) {
+    const std::vector<std::byte>& memory = results.at(name);
+    const auto element =
+        static_cast<std::size_t>(size_in_bytes(tensor_rule(name).dtype(data.problem())));
+    if (written_outside(memory, rows)) return fmt::format("it wrote outside the rows of {}", name);
+    if (left_unwritten(memory, rows, element))
+      return fmt::format("it left an element of {} unwritten", name);
+  }
   return "";
 }
 
@@ -130,9 +167,8 @@ bool same_layout(const Problem& whole, const Problem& alone) {
 
 }  // namespace
 
-std::string misplaced_write(const Data& data, const std::vector<std::byte>& out,
-                            const std::vector<std::byte>& lse) {
-  return misplaced(data, ResultPlaces(data, 0, data.problem().batch), out, lse);
+std::string misplaced_write(const Data& data, const Results& results) {
+  return misplaced(data, ResultPlaces(data, 0, data.problem().batch), results);
 }
 
 Case::Batch::Batch(const Problem& problem, const Device& device, std::uint64_t seed)
@@ -152,33 +188,33 @@ std::string Case::command(std::string_view kernel, const Config& config) const {
 }
 
 // Uploads everything anew, so that each run starts from poisoned outputs and workspace.
-Case::Result Case::run_once(const Plan& plan, Data& data, const Arguments& arguments) {
+Results Case::run_once(const Plan& plan, Data& data, const Arguments& arguments) {
   data.upload();
   Guarded workspace(plan.device(), plan.workspace_bytes(), workspace_alignment, true);
   workspace.upload();
   plan.run(arguments, {.workspace = {workspace.on_device(), plan.workspace_bytes()}});
   find_backend(plan.device().backend).wait(plan.device(), nullptr);
   if (!workspace.guards_unchanged()) throw Failure("it wrote outside its workspace");
-  return {data.out().download(), data.lse() ? data.lse()->download() : std::vector<std::byte>()};
+  return data.download();
 }
 
-Case::Result Case::run_checked(const Plan& plan, Batch& batch, Outcome& outcome) {
-  const Result result = run_once(plan, batch.data, batch.data.on_device());
+Results Case::run_checked(const Plan& plan, Batch& batch, Outcome& outcome) {
+  const Results result = run_once(plan, batch.data, batch.data.on_device());
   const auto require = [](const std::string& fault) {
     if (!fault.empty()) throw Failure(fault);
   };
   const std::string input = batch.data.changed_input();
   require(input.empty() ? "" : fmt::format("it changed its input {}", input));
-  const Comparison comparison = batch.reference.compare(result.out, result.lse);
+  const Comparison comparison = batch.reference.compare(result);
   outcome.shares.take_larger(comparison.shares);
   require(comparison.fault);
-  require(misplaced_write(batch.data, result.out, result.lse));
+  require(misplaced_write(batch.data, result));
   return result;
 }
 
 // Runs each sequence as a batch of one, with bounds of its own, into the same memory and compares
 // it with the whole batch's result. Without a kernel in the options, by rapt's own choice.
-std::string Case::differs_alone(const PlanOptions& options, const Result& whole) {
+std::string Case::differs_alone(const PlanOptions& options, const Results& whole) {
   const semantics::Call call = make_call(problem_, whole_.data.on_host());
   const std::int64_t sequences = std::min(problem_.batch, most_alone);
   for (std::int64_t b = 0; b < sequences; ++b) {
@@ -192,15 +228,16 @@ std::string Case::differs_alone(const PlanOptions& options, const Result& whole)
     const Problem problem = Problem::of(arguments, alone);
     if (options.kernel.empty() && !same_layout(problem_, problem)) continue;
     const Plan plan(problem, device_, options);
-    const Result result = run_once(plan, whole_.data, arguments);
+    const Results result = run_once(plan, whole_.data, arguments);
     const ResultPlaces places(whole_.data, b, b + 1);
     const std::string how =
         fmt::format("sequence {} alone, by {} {}: ", b, plan.kernel(), plan.config().to_string());
-    const std::string fault = misplaced(whole_.data, places, result.out, result.lse);
+    const std::string fault = misplaced(whole_.data, places, result);
     if (!fault.empty()) return how + fault;
-    if (!same_bytes(result.out, whole.out, places.out) ||
-        !same_bytes(result.lse, whole.lse, places.lse))
-      return how + "gives other bits than in its batch";
+    for (const auto& [name, rows] : places.by_name()) {
+      if (!same_bytes(result.at(name), whole.at(name), rows))
+        return how + "gives other bits than in its batch";
+    }
   }
   return "";
 }
@@ -211,16 +248,21 @@ std::string Case::harmed_by_wrong_indices(const Plan& plan) {
   data.spoil_indices(seed_);
   run_once(plan, data, data.on_device());
   const std::string input = data.changed_input();
-  const bool whole =
-      data.out().guards_unchanged() && (!data.lse() || data.lse()->guards_unchanged());
+  std::string outside;
+  for (const auto& [name, memory] : data.download()) {
+    if (!data.memory(name).guards_unchanged()) outside = name;
+  }
   data.refill(seed_, Fill::hostile);
   if (!input.empty()) return fmt::format("with wrong index data it changed its input {}", input);
-  return whole ? "" : "with wrong index data it wrote outside out or lse";
+  return outside.empty() ? "" : fmt::format("with wrong index data it wrote outside {}", outside);
 }
 
 Outcome Case::run(std::string_view kernel, const Config* config) {
   const Kernel& registered = find_kernel(kernel);
-  const Support support = registered.supports(problem_, device_);
+  const Support support =
+      registered.operation == problem_.operation
+          ? registered.supports(problem_, device_)
+          : Support::no(fmt::format("it computes {}", name(registered.operation)));
   if (!support) return {Verdict::refused, support.refusal, {}, {}, {}};
   if (config) return run_config(kernel, *config);
   Outcome all;
@@ -243,12 +285,12 @@ Outcome Case::run_config(std::string_view kernel, const Config& config) {
   };
   try {
     const Plan plan(problem_, device_, options);
-    const Result result = run_checked(plan, whole_, outcome);
-    outcome.bits = {{config, hash_of(result.out, result.lse)}};
+    const Results result = run_checked(plan, whole_, outcome);
+    outcome.bits = {{config, hash_of(result)}};
 
     Device other = device_;
     if (device_.backend == Backend::cpu) other = Device::cpu(device_.threads == 1 ? 3 : 1);
-    const Result again =
+    const Results again =
         run_once(Plan(problem_, other, options), whole_.data, whole_.data.on_device());
     require(again == result ? "" : "a second run gives other bits");
     if (problem_.batch_invariant) {

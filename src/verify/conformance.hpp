@@ -32,10 +32,8 @@ struct Outcome {
   std::vector<std::pair<Config, std::uint64_t>> bits;  // of every config: a hash of its results
 };
 
-// What is wrong with where a kernel wrote, or nothing. `out` and `lse` are the whole memories,
-// guards included, as Guarded::download() gives them.
-std::string misplaced_write(const Data& data, const std::vector<std::byte>& out,
-                            const std::vector<std::byte>& lse);
+// What is wrong with where a kernel wrote, or nothing.
+std::string misplaced_write(const Data& data, const Results& results);
 
 // One problem with its data and what the oracle says of them, for any number of kernels.
 class Case {
@@ -52,11 +50,6 @@ class Case {
   std::string command(std::string_view kernel, const Config& config = {}) const;
 
  private:
-  struct Result {
-    std::vector<std::byte> out, lse;  // whole memories, guards included
-    bool operator==(const Result&) const = default;
-  };
-
   // What a problem's arguments hold, and what the oracle says of them.
   struct Batch {
     Data data;
@@ -65,10 +58,10 @@ class Case {
   };
 
   Outcome run_config(std::string_view kernel, const Config& config);
-  static Result run_once(const Plan& plan, Data& data, const Arguments& arguments);
+  static Results run_once(const Plan& plan, Data& data, const Arguments& arguments);
   // Runs the plan; throws what is wrong with the result.
-  static Result run_checked(const Plan& plan, Batch& batch, Outcome& outcome);
-  std::string differs_alone(const PlanOptions& options, const Result& whole);
+  static Results run_checked(const Plan& plan, Batch& batch, Outcome& outcome);
+  std::string differs_alone(const PlanOptions& options, const Results& whole);
   std::string harmed_by_wrong_indices(const Plan& plan);
 
   Problem problem_;

@@ -132,9 +132,12 @@ std::string Data::changed_input() const {
   return "";
 }
 
-const Guarded* Data::lse() const {
-  const auto found = tensors_.find("lse");
-  return found == tensors_.end() ? nullptr : &found->second.memory;
+Results Data::download() const {
+  Results results;
+  for (const auto& [name, owned] : tensors_) {
+    if (owned.written) results.emplace(name, owned.memory.download());
+  }
+  return results;
 }
 
 std::size_t Data::input_bytes() const {

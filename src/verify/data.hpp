@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "rapt/rapt.hpp"
 #include "src/core/tensors.hpp"
@@ -21,6 +23,10 @@ enum class Fill {
   typical,  // lengths that add up to the problem's totals, normal numbers from a table: quick to
             // make, for timing
 };
+
+// What an operation wrote: by name, each tensor's whole memory, guards included, as
+// Guarded::download() gives it.
+using Results = std::map<std::string, std::vector<std::byte>>;
 
 class Data {
  public:
@@ -38,8 +44,10 @@ class Data {
   void upload_outputs();  // poisoned again
   // Names the first input that a kernel wrote to, or nothing.
   std::string changed_input() const;
-  const Guarded& out() const { return tensors_.at("out").memory; }
-  const Guarded* lse() const;  // null if the problem has none
+  Results download() const;
+  const Guarded& memory(std::string_view tensor) const {
+    return tensors_.at(std::string(tensor)).memory;
+  }
   std::size_t input_bytes() const;
 
  private:

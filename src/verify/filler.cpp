@@ -9,6 +9,7 @@
 
 #include "src/core/call.hpp"
 #include "src/core/layout.hpp"
+#include "src/oracle/oracle.hpp"
 #include "src/verify/elements.hpp"
 
 namespace rapt::verify {
@@ -49,6 +50,14 @@ Filler::Filler(Data& data, std::uint64_t seed, Fill fill)
   if (random_.chance(0.3)) spread_.slope = random_.one_of({-1.0, 7.3, 1e3});
   if (random_.chance(0.2)) spread_.sink = random_.one_of({0.01, 50.0, 1e4});
   spread_.strange = random_.chance(0.06);
+  if (problem_.operation == Operation::forward) return;
+  spread_.gradient = random_.one_of({1.0, 1.0, 1.0, 1e-3, 30.0});
+  // Weights come from the given lse, and scores beyond these leave nothing of them to compare.
+  spread_.query = std::min(spread_.query, 30.0);
+  spread_.key = std::min(spread_.key, 4.0);
+  spread_.bias = std::min(spread_.bias, 30.0);
+  spread_.slope = std::min(spread_.slope, 7.3);
+  spread_.sink = std::min(spread_.sink, 50.0);
 }
 
 void Filler::fill() {
@@ -60,6 +69,7 @@ void Filler::fill() {
   fill_keys(call);
   fill_pairs(call);
   if (spread_.strange) put_strange(call);
+  if (problem_.operation == Operation::backward) fill_gradients(call);
 }
 
 float Filler::draw(double spread) {
@@ -161,7 +171,12 @@ void Filler::fill_row(const char* name, Index offset, Index count, double spread
   } else {
     for (float& value : row) value = draw(spread);
   }
-  to_elements(problem_.dtype, row, image<std::byte>(name) + offset * size_in_bytes(problem_.dtype));
+  put(name, offset, row);
+}
+
+void Filler::put(const char* name, Index offset, std::span<const float> numbers) {
+  const DType dtype = data_.tensors_.at(name).tensor.dtype;
+  to_elements(dtype, numbers, image<std::byte>(name) + offset * size_in_bytes(dtype));
 }
 
 void Filler::fill_queries(const semantics::Call& call) {
@@ -196,11 +211,55 @@ void Filler::fill_keys(const semantics::Call& call) {
   }
 }
 
+// dout and dlse, and the out and lse that forward would have given: rounded to their types, lse now
+// and then of more keys than there are. Where the oracle would take too long, likely ones.
+void Filler::fill_gradients(const semantics::Call& call) {
+  const semantics::Gradients gradients = make_gradients(problem_, data_.on_host());
+  const double work = double(problem_.total_q) * double(problem_.heads) * double(problem_.kv_len) *
+                      double(problem_.qk_dim + problem_.v_dim);
+  const bool as_forward = fill_ == Fill::hostile && work < 3e8;
+  const bool more_keys = fill_ == Fill::hostile && random_.chance(0.2);
+  std::vector<double> exact(static_cast<std::size_t>(call.v_dim));
+  std::vector<double> scores(static_cast<std::size_t>(call.kv_len));
+  std::vector<float> out(exact.size());
+  for (Index b = 0; b < call.batch; ++b) {
+    const semantics::Sequence sequence = semantics::sequence(call, b);
+    for (Index i = 0; i < sequence.q_len; ++i) {
+      const semantics::Place place = semantics::query_place(call, sequence, i);
+      for (Index head = 0; head < call.heads; ++head) {
+        const auto at = [&](const Index(&stride)[3]) {
+          return semantics::row_offset(stride, place, head);
+        };
+        fill_row("dout", at(gradients.dout_stride), call.v_dim, spread_.gradient);
+        double lse = 0;
+        if (as_forward) {
+          lse = oracle_row(call, problem_.dtype, {sequence, head, i}, exact, scores);
+          if (more_keys && std::isfinite(lse)) lse += std::abs(random_.normal());
+          std::ranges::transform(exact, out.begin(), [](double x) { return float(x); });
+          put("out", at(call.out_stride), out);
+        } else {
+          fill_row("out", at(call.out_stride), call.v_dim, 0.1);
+          const semantics::KeyRanges keys =
+              semantics::visible_keys(call.window, i + sequence.offset, sequence.kv_len);
+          const Index visible =
+              keys.first.end - keys.first.begin + keys.window.end - keys.window.begin;
+          lse = std::log(double(visible)) + 0.5;
+        }
+        image<float>("lse")[semantics::lse_offset(call, place, head)] = static_cast<float>(lse);
+        if (gradients.dlse) {
+          image<float>("dlse")[semantics::lse_offset(gradients.dlse_stride, place, head)] =
+              draw(spread_.gradient);
+        }
+      }
+    }
+  }
+}
+
 // One to three numbers that are none, anywhere that a row looks.
 void Filler::put_strange(const semantics::Call& call) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   constexpr float none = std::numeric_limits<float>::quiet_NaN();
-  const auto put = [&](const char* name, DType dtype, Index at) {
+  const auto spoil = [&](const char* name, DType dtype, Index at) {
     float number = random_.one_of({none, none, infinity, -infinity});
     if (name == std::string_view("sinks") && number == infinity) number = none;  // 0 or NaN: either
     to_elements(dtype, {&number, 1}, image<std::byte>(name) + at * size_in_bytes(dtype));
@@ -221,31 +280,32 @@ void Filler::put_strange(const semantics::Call& call) {
     switch (random_.below(6)) {
       case 0:
         if (call.qk_dim > 0)
-          put("q", problem_.dtype,
-              semantics::row_offset(call.q_stride, q_place, head) + random_.below(call.qk_dim));
+          spoil("q", problem_.dtype,
+                semantics::row_offset(call.q_stride, q_place, head) + random_.below(call.qk_dim));
         break;
       case 1:
         if (call.qk_dim > 0)
-          put("k", problem_.dtype,
+          spoil(
+              "k", problem_.dtype,
               semantics::row_offset(call.k_stride, k_place, kv_head) + random_.below(call.qk_dim));
         break;
       case 2:
         if (call.v_dim > 0)
-          put("v", problem_.dtype,
-              semantics::row_offset(call.v_stride, k_place, kv_head) + random_.below(call.v_dim));
+          spoil("v", problem_.dtype,
+                semantics::row_offset(call.v_stride, k_place, kv_head) + random_.below(call.v_dim));
         break;
       case 3:
         if (call.bias)
-          put("bias", problem_.bias.dtype,
-              semantics::pair_offset(call.bias_stride, sequence.index, head, query, key));
+          spoil("bias", problem_.bias.dtype,
+                semantics::pair_offset(call.bias_stride, sequence.index, head, query, key));
         break;
       case 4:
-        if (call.sinks) put("sinks", DType::f32, head);
+        if (call.sinks) spoil("sinks", DType::f32, head);
         break;
       default:
         if (call.alibi)
-          put("alibi", DType::f32,
-              (problem_.alibi_per_sequence ? sequence.index * call.heads : 0) + head);
+          spoil("alibi", DType::f32,
+                (problem_.alibi_per_sequence ? sequence.index * call.heads : 0) + head);
     }
   }
 }

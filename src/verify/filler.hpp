@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "src/semantics/call.hpp"
@@ -18,7 +19,7 @@ class Filler {
  private:
   // How the numbers of a hostile case are spread; drawn once per case.
   struct Spread {
-    double query = 1, key = 1, value = 1, bias = 2, slope = 1, sink = 2;
+    double query = 1, key = 1, value = 1, bias = 2, slope = 1, sink = 2, gradient = 1;
     bool ties = false;          // all numbers are small integers
     bool blocked_bias = false;  // some biases are −inf
     bool strange = false;       // some numbers that rows see are NaN or infinite
@@ -30,8 +31,10 @@ class Filler {
   void fill_queries(const semantics::Call& call);
   void fill_keys(const semantics::Call& call);
   void fill_pairs(const semantics::Call& call);
+  void fill_gradients(const semantics::Call& call);
   void put_strange(const semantics::Call& call);
   void fill_row(const char* name, semantics::Index offset, semantics::Index count, double spread);
+  void put(const char* name, semantics::Index offset, std::span<const float> numbers);
   std::vector<std::int64_t> draw_lengths(std::int64_t bound, std::int64_t total, bool exact);
   float draw(double spread);
 

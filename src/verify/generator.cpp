@@ -156,6 +156,22 @@ void draw_scores(Random& random, Problem& p) {
   p.lse = random.chance(0.5);
 }
 
+void draw_gradient_types(Random& random, Problem& p) {
+  for (DType Problem::*dtype : {&Problem::dq_dtype, &Problem::dk_dtype, &Problem::dv_dtype})
+    p.*dtype = random.chance(0.2) ? DType::f32 : p.dtype;
+}
+
+void draw_gradients(Random& random, Problem& p) {
+  p.lse = true;
+  p.dlse = random.chance(0.4);
+  p.dsinks = p.sinks && random.chance(0.7);
+  p.dalibi = p.alibi && random.chance(0.7);
+  if (!p.bias.present() || random.chance(0.3)) return;
+  p.dbias.dtype = random.chance(0.5) ? DType::f32 : p.bias.dtype;
+  p.dbias.varies = p.bias.varies;
+  p.dbias.stride = dense_row_major(shape_of(p, tensor_rule("dbias")));
+}
+
 // Dense in either layout, or with room between rows and heads, or with a broadcast axis (inputs
 // only).
 Problem::Strides draw_strides(Random& random, const Shape& shape, Layout layout, bool is_input) {
@@ -174,7 +190,7 @@ Problem::Strides draw_strides(Random& random, const Shape& shape, Layout layout,
 void draw_layout(Random& random, Problem& p) {
   const Layout layout = random.chance(0.35) ? Layout::bhsd : Layout::bshd;
   for (const TensorRule& rule : tensor_rules()) {
-    if (!rule.in_layout()) continue;
+    if (!rule.in_layout() || !rule.wanted(p)) continue;
     const Shape shape = shape_of(p, rule);
     Problem::Strides& strides = p.*rule.strides;
     strides = draw_strides(random, shape, layout, !rule.written(p.operation));
@@ -182,12 +198,13 @@ void draw_layout(Random& random, Problem& p) {
     if (p.paged() && rule.axes(p)[0] == Axis::kv_outer && strides[0] == 0)
       strides = dense_strides(shape, layout);
   }
-  if (p.lse) {
-    const Shape shape = shape_of(p, tensor_rule("lse"));
-    p.lse_stride = dense_row_major(shape);
+  for (const TensorRule& rule : tensor_rules()) {
+    if (rule.form != TensorInfo::Form::logsumexp || !rule.wanted(p)) continue;
+    const Shape shape = shape_of(p, rule);
+    p.*rule.strides = dense_row_major(shape);
     if (random.chance(0.3)) {  // [batch, seq, head] in memory, with room
       const std::int64_t row = shape[1] + random.between(0, 3);
-      p.lse_stride = without_idle_axes({row * shape[2], 1, row}, shape);
+      p.*rule.strides = without_idle_axes({row * shape[2], 1, row}, shape);
     }
   }
   p.alignment = alignment_of_strides(p);
@@ -197,7 +214,8 @@ void draw_layout(Random& random, Problem& p) {
 
 void set_dense_layout(Problem& p) {
   for (const TensorRule& rule : tensor_rules()) {
-    if (rule.in_layout()) p.*rule.strides = dense_strides(shape_of(p, rule), Layout::bshd);
+    if (rule.in_layout() && rule.wanted(p))
+      p.*rule.strides = dense_strides(shape_of(p, rule), Layout::bshd);
   }
   if (p.lse) p.lse_stride = dense_row_major(shape_of(p, tensor_rule("lse")));
   p.alignment = alignment_of_strides(p);
@@ -251,26 +269,52 @@ constexpr Feature features[] = {
     {"batch-invariant", [](const Problem& p) { return p.batch_invariant; }},
     {"tf32", [](const Problem& p) { return p.tf32; }},
 };
+constexpr Feature gradient_features[] = {
+    {"f32 gradients", [](const Problem& p) { return p.dq_dtype != p.dtype; }},
+    {"dlse", [](const Problem& p) { return p.dlse; }},
+    {"dbias", [](const Problem& p) { return p.dbias.present(); }},
+    {"dbias summed over all",
+     [](const Problem& p) { return p.dbias.present() && p.dbias.varies == std::array<bool, 4>{}; }},
+    {"dsinks", [](const Problem& p) { return p.dsinks; }},
+    {"dalibi", [](const Problem& p) { return p.dalibi; }},
+};
+
+// Beside those of forward.
+std::vector<Feature> features_of_operation(Operation operation) {
+  std::vector<Feature> result(std::begin(features), std::end(features));
+  if (operation == Operation::backward) {
+    std::erase_if(result, [](const Feature& feature) {
+      return std::string_view(feature.first).find("pages") != std::string_view::npos;
+    });
+    result.insert(result.end(), std::begin(gradient_features), std::end(gradient_features));
+  }
+  return result;
+}
 
 }  // namespace
 
-Problem random_problem(std::uint64_t seed, Backend backend) {
+Problem random_problem(std::uint64_t seed, Backend backend, Operation operation) {
   Random random(seed);
   Problem p;
+  p.operation = operation;
+  const bool backward = operation == Operation::backward;
   const Aim aim = draw_aim(random);
   draw_sizes(random, p, aim, limit_of(backend));
+  if (backward) draw_gradient_types(random, p);
   const bool few_features = aim == Aim::main_path && random.chance(0.7);
   if (few_features) {
     p.total_q = p.batch * p.q_len;
     p.total_kv = p.batch * p.kv_len;
     if (random.chance(0.5)) p.window.right = 0;
     p.scale = default_scale(p.qk_dim);
-    p.lse = random.chance(0.5);
+    p.lse = random.chance(0.5) || backward;
     set_dense_layout(p);
   } else {
     draw_storage(random, p);
+    if (backward) p.page_size = 0;
     draw_visibility(random, p);
     draw_scores(random, p);
+    if (backward) draw_gradients(random, p);
     draw_layout(random, p);
   }
   p.batch_invariant = random.chance(0.2);
@@ -318,15 +362,15 @@ Problem problem_within(const Problem& problem, std::uint64_t seed) {
 
 std::vector<std::string> features_of(const Problem& problem) {
   std::vector<std::string> result;
-  for (const auto& [name, shows] : features) {
+  for (const auto& [name, shows] : features_of_operation(problem.operation)) {
     if (shows(problem)) result.emplace_back(name);
   }
   return result;
 }
 
-std::vector<std::string> all_features() {
+std::vector<std::string> all_features(Operation operation) {
   std::vector<std::string> result;
-  for (const auto& [name, shows] : features) result.emplace_back(name);
+  for (const auto& [name, shows] : features_of_operation(operation)) result.emplace_back(name);
   return result;
 }
 

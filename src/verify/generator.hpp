@@ -11,7 +11,8 @@ namespace rapt::verify {
 
 // The same seed gives the same problem. Small enough for the oracle, some million multiplications,
 // and smaller for the emulator.
-Problem random_problem(std::uint64_t seed, Backend backend = Backend::cpu);
+Problem random_problem(std::uint64_t seed, Backend backend = Backend::cpu,
+                       Operation operation = Operation::forward);
 
 // A batch that a plan for the problem must take too: with fewer sequences, queries, keys or packed
 // rows, at the same strides. The problem's sizes are bounds.
@@ -21,6 +22,6 @@ Problem problem_within(const Problem& problem, std::uint64_t seed);
 std::vector<std::string> features_of(const Problem& problem);
 
 // Every name that features_of can give.
-std::vector<std::string> all_features();
+std::vector<std::string> all_features(Operation operation = Operation::forward);
 
 }  // namespace rapt::verify

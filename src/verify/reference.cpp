@@ -148,27 +148,6 @@ struct Whole {
   }
 };
 
-// The checks of one result: the first that fails is told.
-class Checks {
- public:
-  explicit Checks(Comparison& result) : result_(result) {}
-
-  template <class Sentence>
-  void at_most(double Shares::*kind, double error, double allowed, Sentence&& sentence) {
-    if (error == 0) return;
-    const double share = std::isnan(error / allowed) ? infinity : error / allowed;
-    result_.shares.*kind = std::max(result_.shares.*kind, share);
-    if (!(share <= 1) && share > worst_) {
-      worst_ = share;
-      result_.fault = sentence();
-    }
-  }
-
- private:
-  Comparison& result_;
-  double worst_ = 1;
-};
-
 // Rows of the same query, whose weights may round alike.
 double rows_alike(const Problem& p, double rows) {
   double result = p.q[1] == 0 ? double(p.varlen ? p.total_q : p.q_len) : 1;
@@ -219,6 +198,10 @@ void Shares::take_larger(const Shares& other) {
 Reference::Reference(const Data& data, std::int64_t most_rows, std::uint64_t seed)
     : data_(data), call_(make_call(data.problem(), data.on_host())) {
   const Problem& p = data.problem();
+  if (p.operation == Operation::backward) {
+    gradients_.emplace(data, most_rows, seed);
+    return;
+  }
   const std::vector<Row> rows = rows_of(p, call_, most_rows, seed);
   rows_.resize(rows.size());
   std::atomic<std::size_t> next = 0;
@@ -240,9 +223,10 @@ Reference::Expected Reference::expected(const Row& row) const {
   return result;
 }
 
-Comparison Reference::compare(const std::vector<std::byte>& out,
-                              const std::vector<std::byte>& lse) const {
+Comparison Reference::compare(const Results& results) const {
+  if (gradients_) return gradients_->compare(results);
   const Problem& p = data_.problem();
+  const std::vector<std::byte>& out = results.at("out");
   const double step = smallest_step(p.out_dtype);
   Comparison result;
   Checks checks(result);
@@ -263,8 +247,8 @@ Comparison Reference::compare(const std::vector<std::byte>& out,
     double row_error = 0, along = 0;
     bool finite = true;
     for (std::size_t d = 0; d < bounds.out.size(); ++d) {
-      const double got =
-          element(out.data() + data_.out().front(), p.out_dtype, at + static_cast<Index>(d));
+      const double got = element(out.data() + data_.memory("out").front(), p.out_dtype,
+                                 at + static_cast<Index>(d));
       const double want = bounds.out[d], error = std::abs(got - want);
       // Infinities inside q and k may end as NaN, and so may what meets a v that is not finite.
       const bool may_be_anything = !bounds.in_range || std::isnan(bounds.lse);
@@ -294,7 +278,8 @@ Comparison Reference::compare(const std::vector<std::byte>& out,
       whole.add(expected, row_error, along);
     }
     if (p.lse) {
-      const auto* values = reinterpret_cast<const float*>(lse.data() + data_.lse()->front());
+      const auto* values =
+          reinterpret_cast<const float*>(results.at("lse").data() + data_.memory("lse").front());
       const double got = values[semantics::lse_offset(call_, place, head)];
       const bool same = got == bounds.lse || (std::isnan(got) && std::isnan(bounds.lse)) ||
                         (std::isnan(got) && !bounds.in_range);

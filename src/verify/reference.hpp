@@ -2,13 +2,18 @@
 // docs/numerics.md.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "rapt/rapt.hpp"
 #include "src/oracle/oracle.hpp"
 #include "src/verify/data.hpp"
+#include "src/verify/gradient_reference.hpp"
 #include "src/verify/row_bounds.hpp"
 
 namespace rapt::verify {
@@ -27,13 +32,34 @@ struct Comparison {
   std::string fault;  // in words; empty: within all bounds
 };
 
+// The checks of one result: the first that fails is told.
+class Checks {
+ public:
+  explicit Checks(Comparison& result) : result_(result) {}
+
+  template <class Sentence>
+  void at_most(double Shares::*kind, double error, double allowed, Sentence&& sentence) {
+    if (error == 0) return;
+    const double share =
+        std::isnan(error / allowed) ? std::numeric_limits<double>::infinity() : error / allowed;
+    result_.shares.*kind = std::max(result_.shares.*kind, share);
+    if (!(share <= 1) && share > worst_) {
+      worst_ = share;
+      result_.fault = sentence();
+    }
+  }
+
+ private:
+  Comparison& result_;
+  double worst_ = 1;
+};
+
 class Reference {
  public:
   // Looks at every row, or at about `most_rows` of them drawn by the seed. `data` must outlive it.
   Reference(const Data& data, std::int64_t most_rows, std::uint64_t seed);
 
-  // `out` and `lse` are the whole memories, guards included, as Guarded::download() gives them.
-  Comparison compare(const std::vector<std::byte>& out, const std::vector<std::byte>& lse) const;
+  Comparison compare(const Results& results) const;
 
   // A row, and its part in the whole.
   struct Expected {
@@ -48,7 +74,8 @@ class Reference {
 
   const Data& data_;
   semantics::Call call_;
-  std::vector<Expected> rows_;
+  std::vector<Expected> rows_;                  // of forward
+  std::optional<GradientReference> gradients_;  // of backward
 };
 
 }  // namespace rapt::verify

@@ -25,7 +25,7 @@ template <Change change, semantics::Call (*call_of)(const semantics::Call&) = as
 std::unique_ptr<const Prepared> prepare_changed(const Task& task) {
   return prepared(
       [task, sound = cpu_naive.prepare(task)](const semantics::Call& call, const Launch& launch) {
-        sound->run(call_of(call), launch);
+        sound->run(call_of(call), {}, launch);
         change(task, call, launch);
       });
 }

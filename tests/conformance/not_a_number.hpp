@@ -311,11 +311,11 @@ inline void expect_special_values(const SpecialValues& special, DType dtype, con
     const Buffer workspace(device, plan.workspace_bytes());
     plan.run(data.on_device(), {.workspace = workspace.bytes()});
     find_backend(device.backend).wait(device, nullptr);
-    const std::vector<std::byte> out_bytes = data.out().download(),
-                                 lse_bytes = data.lse()->download();
+    const std::vector<std::byte> out_bytes = data.memory("out").download(),
+                                 lse_bytes = data.memory("lse").download();
     Tensor out = host.out, lse = host.lse;
-    out.data = const_cast<std::byte*>(out_bytes.data() + data.out().front());
-    lse.data = const_cast<std::byte*>(lse_bytes.data() + data.lse()->front());
+    out.data = const_cast<std::byte*>(out_bytes.data() + data.memory("out").front());
+    lse.data = const_cast<std::byte*>(lse_bytes.data() + data.memory("lse").front());
 
     const float tolerance = dtype == DType::f32 ? 2e-5f : dtype == DType::f16 ? 0x1p-9f : 0x1p-6f;
     std::size_t next = 0;

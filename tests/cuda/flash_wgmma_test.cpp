@@ -100,8 +100,8 @@ TEST_F(OnCuda, FlashWgmmaStaysWithinItsTensorsWhateverThePackedStarts) {
       one.upload();
       one.run(nullptr);
       find_backend(Backend::cuda).wait(device, nullptr);
-      EXPECT_TRUE(one.data.out().guards_unchanged() && one.data.lse()->guards_unchanged() &&
-                  one.workspace.guards_unchanged())
+      EXPECT_TRUE(one.data.memory("out").guards_unchanged() &&
+                  one.data.memory("lse").guards_unchanged() && one.workspace.guards_unchanged())
           << "start " << at << " is " << wild;
       EXPECT_EQ(one.data.changed_input(), "") << "start " << at << " is " << wild;
     }

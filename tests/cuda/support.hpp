@@ -84,17 +84,17 @@ struct OneKernel {
     plan.run(data.on_device(),
              {.stream = stream, .workspace = {workspace.on_device(), plan.workspace_bytes()}});
   }
-  std::vector<std::byte> out() const { return data.out().download(); }
+  std::vector<std::byte> out() const { return data.memory("out").download(); }
   std::vector<std::byte> lse() const {
-    return data.lse() ? data.lse()->download() : std::vector<std::byte>();
+    return data.problem().lse ? data.memory("lse").download() : std::vector<std::byte>();
   }
 
   // What is wrong with the results and with where they were written, or nothing.
   std::string fault() const {
     constexpr std::int64_t most_rows = 4000;
-    const std::string wrong = verify::Reference(data, most_rows, 1).compare(out(), lse()).fault;
+    const std::string wrong = verify::Reference(data, most_rows, 1).compare(data.download()).fault;
     if (!wrong.empty()) return wrong;
-    const std::string misplaced = verify::misplaced_write(data, out(), lse());
+    const std::string misplaced = verify::misplaced_write(data, data.download());
     if (!misplaced.empty()) return misplaced;
     if (!workspace.guards_unchanged()) return "it wrote outside its workspace";
     const std::string input = data.changed_input();

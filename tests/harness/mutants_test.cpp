@@ -252,23 +252,22 @@ Moved moved(const Original& original, const Results& mutant) {
 // Whether the bounds let the mutant pass.
 bool passes(const Original& original, const Results& mutant) {
   const verify::Data& data = original.data;
-  std::vector<std::byte> out = data.out().download();
-  std::vector<std::byte> lse = data.lse() ? data.lse()->download() : std::vector<std::byte>();
+  verify::Results results = data.download();
   for (std::size_t i = 0; i < mutant.size(); ++i) {
     const Row& row = original.reference.rows()[i].row;
     const semantics::Place place = semantics::query_place(original.call, row.sequence, row.query);
     with_element_type(original.problem().out_dtype, [&](auto type) {
-      auto* target = reinterpret_cast<decltype(type)*>(out.data() + data.out().front()) +
-                     semantics::row_offset(original.call.out_stride, place, row.head);
+      auto* target =
+          reinterpret_cast<decltype(type)*>(results.at("out").data() + data.memory("out").front()) +
+          semantics::row_offset(original.call.out_stride, place, row.head);
       for (const double value : mutant[i].out)
         *target++ = from_float<decltype(type)>(static_cast<float>(value));
     });
-    if (!data.lse()) continue;
-    reinterpret_cast<float*>(
-        lse.data() + data.lse()->front())[semantics::lse_offset(original.call, place, row.head)] =
-        static_cast<float>(mutant[i].lse);
+    if (!original.problem().lse) continue;
+    auto* lse = reinterpret_cast<float*>(results.at("lse").data() + data.memory("lse").front());
+    lse[semantics::lse_offset(original.call, place, row.head)] = static_cast<float>(mutant[i].lse);
   }
-  return original.reference.compare(out, lse).fault.empty();
+  return original.reference.compare(results).fault.empty();
 }
 
 struct Mutant {

@@ -122,9 +122,11 @@ void add_results(Record& record, const std::string& kernel, const Device& device
   data.upload();
   const Arguments arguments = data.on_device();
   plan.run(arguments, {.workspace = workspace.bytes()});
-  record.add(kernel + " out", arguments.out, data.out().download(), data.out().front());
-  if (!data.lse()) return;
-  record.add(kernel + " lse", arguments.lse, data.lse()->download(), data.lse()->front());
+  record.add(kernel + " out", arguments.out, data.memory("out").download(),
+             data.memory("out").front());
+  if (!data.problem().lse) return;
+  record.add(kernel + " lse", arguments.lse, data.memory("lse").download(),
+             data.memory("lse").front());
 }
 
 // How far any kernel's result may be off (docs/numerics.md): f32, of the sizes of out and lse.

@@ -66,22 +66,21 @@ TEST(LentThreads, GiveTheSameBitsAsRaptsOwn) {
   for (const char* text :
        {"b2 h4/2 q37 kv41 d20 bf16 causal bias:hqk sink lse",
         "b1 h4/2 q150 kv300 d20 f32 causal lse", "b3 h4/2 q1 kv3000 d16 f16 lengths page16 lse",
-        "b70 h2 q3 kv9 d8 f32 lse"}) {
+        "b70 h2 q3 kv9 d8 f32 lse",
+        "b2 h4/2 q37 kv41 d20 bf16 causal bias:hqk alibi backward:bias,alibi"}) {
     const Example example{std::string_view(text)};
     for (const std::string_view kernel : kernels_for(example.problem)) {
       ran.insert(kernel);
       example.run(kernel);
-      const auto out = bits(example.out()), lse = bits(example.lse());
+      const auto results = bits(example.results());
       OwnThreads own(4);
       Serial serial;
       Reverse reverse;
       for (Executor* executor : {static_cast<Executor*>(&own), static_cast<Executor*>(&serial),
                                  static_cast<Executor*>(&reverse)}) {
-        fill(example.arguments.out, std::vector<float>(out.size(), 99));
-        fill(example.arguments.lse, std::vector<float>(lse.size(), 99));
+        example.poison_results();
         example.run(kernel, executor);
-        EXPECT_EQ(bits(example.out()), out) << kernel << " on " << text;
-        EXPECT_EQ(bits(example.lse()), lse) << kernel << " on " << text;
+        EXPECT_EQ(bits(example.results()), results) << kernel << " on " << text;
       }
       EXPECT_GT(own.calls, 0) << kernel << " left the lent threads alone on " << text;
     }
