@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"cpu.leaves_row", "b1 h2 q40100 kv1 d2 f32", "left an element of out unwritten"},
         Fault{"cpu.writes_past_out", plain, "outside the rows of out"},
         Fault{"cpu.slightly_off", plain, "is allowed"},
-        Fault{"cpu.writes_past_lse", "b1 h2 s17 d16 f32 lse", "outside lse"},
+        Fault{"cpu.writes_past_lse", "b1 h2 s17 d16 f32 lse", "outside the rows of lse"},
         Fault{"cpu.writes_past_workspace", plain, "outside its workspace"},
         Fault{"cpu.writes_input", plain, "changed its input q"},
         Fault{"cpu.ignores_lengths", "b3 h2 q3 kv40 d16 f32 lengths", "nan, the oracle says"},
