@@ -65,10 +65,11 @@ int bench(const SharedOptions& shared, BenchOptions options) {
   record.begin(context);
   const std::optional<std::size_t> width = terminal_width(out);
   const BenchTable table(device, width);
-  fmt::print(out, "{}, {}: {} f32, {} read\n", device.name, width_of(device),
-             human_quantity(context.limits.f32_flops, "flop/s"),
-             human_quantity(context.limits.read_bandwidth, "B/s"));
-  fmt::print(out, "{}", table.header());
+  const std::string limits = fmt::format("{}, {}: {} f32, {} read", device.name, width_of(device),
+                                         human_quantity(context.limits.f32_flops, "flop/s"),
+                                         human_quantity(context.limits.read_bandwidth, "B/s"));
+  fmt::print(out, "{}\n{}", wrapped(limits, width, 2), table.header());
+  std::fflush(out);
 
   bool wrong = false;
   std::set<std::string> warned;

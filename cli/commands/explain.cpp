@@ -58,9 +58,10 @@ std::string remarks(const Candidate& candidate) {
 }
 
 void print_table(const Explanation& explanation, const Problem& problem, const Device& device) {
-  fmt::print("{} on {}\n", explanation.problem, explanation.device);
-  fmt::print("at least {} and {} of memory traffic\n\n", human_quantity(problem.flops(), "flop"),
-             human_bytes(problem.bytes()));
+  const std::optional<std::size_t> width = terminal_width(stdout);
+  const std::string heading = fmt::format("{} on {}", explanation.problem, explanation.device);
+  fmt::print("{}\nat least {} and {} of memory traffic\n\n", wrapped(heading, width, 4),
+             human_quantity(problem.flops(), "flop"), human_bytes(problem.bytes()));
   Table table;
   table.column("  kernel");
   table.column("estimate", Align::right);
@@ -76,7 +77,7 @@ void print_table(const Explanation& explanation, const Problem& problem, const D
       table.row({kernel, "-", "-", "-", "refuses: " + candidate.refusal});
     }
   }
-  fmt::print("{}", table.to_string(terminal_width(stdout)));
+  fmt::print("{}", table.to_string(width));
   if (!explanation.kernel.empty())
     fmt::print("\nchosen: {} ({})\n", explanation.kernel, explanation.reason);
   if (are_nominal(device))

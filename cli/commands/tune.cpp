@@ -212,9 +212,10 @@ int tune(const SharedOptions& shared, const TuneOptions& options) {
     store(*verdict.winner, path);
     ++stored;
   }
-  fmt::print(
-      "{} of {} problems have their winners in {}{}\n", stored, problems.size(), path,
+  const std::string summary = fmt::format(
+      "{} of {} problems have their winners in {}{}", stored, problems.size(), path,
       path == tuning_file_path() ? "" : fmt::format("; to obey it, set RAPT_TUNING={}", path));
+  fmt::print("{}\n", wrapped(summary, terminal_width(stdout), 2));
   return wrong ? failed_check : success;
 }
 

@@ -100,7 +100,7 @@ class Verification {
           "%, plain {:.0f} %",
           100 * element, 100 * row, 100 * lse, 100 * whole, 100 * plain);
       const bool fits = !width || counts.size() + 3 + shares.size() <= *width;
-      fmt::print(report_, "{}{}{}\n", counts, fits ? "   " : "\n    ",
+      fmt::print(report_, "{}{}{}\n", wrapped(counts, width, 4), fits ? "   " : "\n    ",
                  wrapped(shares, width ? std::optional(*width - 4) : width, 4));
       failed += count.failed;
     }

@@ -66,7 +66,7 @@ class Terminal:
         return [line.replace("\x1b[K", "") for line in re.split(r"[\r\n]+", self.shown)]
 
 
-@pytest.mark.parametrize("columns", [40, 80])
+@pytest.mark.parametrize("columns", [60, 80])
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -81,17 +81,13 @@ class Terminal:
 def test_every_line_fits_the_terminal(rapt, columns, arguments):
     terminal = Terminal(rapt, columns, *arguments)
     assert terminal.end() == 0, terminal.shown
-    # A word that is longer than what is left of a line stays whole.
-    too_long = [
-        line for line in terminal.lines() if len(line) > columns and " " in line[columns // 2 :].strip()
-    ]
-    assert terminal.shown and not too_long
+    assert terminal.shown and not [line for line in terminal.lines() if len(line) > columns]
 
 
 def header(rapt, columns, *arguments):
     terminal = Terminal(rapt, columns, "bench", SMALL, "--seconds", "0", *arguments)
     terminal.end()
-    (line,) = [line for line in terminal.lines() if line.startswith("  kernel")]
+    (line,) = [line for line in terminal.lines() if re.match("  kernel .*time", line)]
     return re.split(r"  +", line.strip())
 
 
@@ -115,8 +111,8 @@ def test_a_narrow_terminal_drops_columns_in_the_order_that_help_tells(rapt):
 
 @pytest.mark.parametrize("command", ["bench", "tune", "verify"])
 def test_a_long_kernel_shows_that_it_lives(rapt, tmp_path, command):
-    kernel = "cpu.naive" if command == "tune" else "cpu.oracle"
-    problem = "b1 h64 s16384 d64 f32" if command == "tune" else LONG
+    kernel = "cpu.flash" if command == "tune" else "cpu.oracle"  # the oracle cannot win
+    problem = "b1 h4 s65536 d64 f32" if command == "tune" else LONG
     output = ["--output", str(tmp_path / "tuning.txt")] if command == "tune" else []
     terminal = Terminal(
         rapt, 80, command, problem, "--kernel", kernel, "--threads", "1", *output
