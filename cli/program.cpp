@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "cli/interruption.hpp"
+#include "cli/terminal.hpp"
 #include "src/core/closest.hpp"
 
 namespace rapt::cli {
@@ -135,6 +136,17 @@ CLI::App& add_command(CLI::App& app, Session& session, const std::string& name,
   return command;
 }
 
+void print_help(std::string_view text) {
+  constexpr std::size_t text_column = 30;  // where CLI11 begins to describe an option
+  const std::optional<std::size_t> width = terminal_width(stdout);
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::size_t gap = line.rfind("  ", text_column - 2);
+    fmt::print("{}\n", wrapped(line, width, gap == line.npos ? 0 : gap + 2));
+  }
+}
+
 int run_program(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   watch_for_interruption();
@@ -158,7 +170,7 @@ int run_program(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
+    print_help(app.help());
     return finish_output(success);
   } catch (const CLI::CallForVersion& version_text) {
     fmt::print("{}\n", version_text.what());

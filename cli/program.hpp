@@ -50,6 +50,9 @@ void print_error(std::string_view sentence);
 // `rapt: warning: <sentence>` on stderr.
 void print_warning(std::string_view sentence);
 
+// A help text, its lines broken where the terminal ends and indented as its columns are.
+void print_help(std::string_view text);
+
 int run_program(int argc, char** argv);
 
 }  // namespace rapt::cli

@@ -36,15 +36,19 @@ int help(const CLI::App& app, const std::string& topic) {
     print_tokens();
     return success;
   }
-  if (topic.empty() || topic == "man") {
-    fmt::print("{}", topic.empty() ? app.help() : manual_page(catalogue(app)));
+  if (topic.empty()) {
+    print_help(app.help());
+    return success;
+  }
+  if (topic == "man") {
+    fmt::print("{}", manual_page(catalogue(app)));
     return success;
   }
   std::vector<std::string_view> topics = {"problem", "man"};
   for (const CLI::App* command : app.get_subcommands({})) {
     topics.push_back(command->get_name());
     if (command->get_name() != topic) continue;
-    fmt::print("{}", command->help("rapt"));
+    print_help(command->help("rapt"));
     return success;
   }
   throw Error(ErrorCode::not_found,

@@ -212,7 +212,7 @@ void add_verify(CLI::App& app, Session& session) {
                               ->type_name("PROBLEM");
   CLI::Option* cases =
       command.add_option("--cases", options->cases, "How many random problems to draw")
-          ->check(CLI::PositiveNumber)
+          ->check(CLI::Validator(CLI::PositiveNumber).description(""))
           ->capture_default_str()
           ->type_name("N")
           ->excludes(problems);

@@ -76,6 +76,8 @@ class Terminal:
         ["kernels"],
         ["explain", MANY_WORDS],
         ["help", "problem"],
+        ["bench", "--help"],
+        ["help", "run"],
     ],
 )
 def test_every_line_fits_the_terminal(rapt, columns, arguments):
