@@ -130,7 +130,7 @@ def figures(contents, tmp_path):
 
 def test_a_solver_has_one_color_and_one_name_in_every_figure(tmp_path):
     """Also where a figure leaves solvers out, as those over naive and beside others do."""
-    rows = ROWS + [row("b1 h1 s128 d64 f32", 0.02 + i, kernel=f"cpu.k{i}", chosen=False) for i in range(20)]
+    rows = ROWS + [row("b1 h1 s128 d64 f32", 0.02 + i, kernel=f"cpu.z{i}", chosen=False) for i in range(20)]
     colors = {}
     for traces, _ in figures(report(rows), tmp_path):
         for trace in traces:
@@ -138,7 +138,7 @@ def test_a_solver_has_one_color_and_one_name_in_every_figure(tmp_path):
                 continue
             color = trace.get("line", {}).get("color") or trace["marker"]["color"]
             colors.setdefault(trace["name"], set()).add(color)
-    assert colors.keys() == {"cpu.flash", "cpu.naive", "torch-flash", *(f"cpu.k{i}" for i in range(20))}
+    assert colors.keys() == {"cpu.flash", "cpu.naive", "torch-flash", *(f"cpu.z{i}" for i in range(20))}
     assert all(len(found) == 1 for found in colors.values())
     assert len(set.union(*colors.values())) == len(colors)
 
