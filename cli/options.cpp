@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "cli/bench/suite.hpp"
+#include "src/core/environment.hpp"
+#include "src/core/problem_tokens.hpp"
 #include "src/library/registry.hpp"
 
 namespace rapt::cli {
@@ -75,14 +80,29 @@ void SharedOptions::check() const {
   config();
 }
 
-KernelInfo kernel_info(std::string_view name) {
-  std::string names;
-  for (const KernelInfo& kernel : kernels()) {
-    if (kernel.name == name) return kernel;
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", kernel.name);
+void SharedOptions::check_environment() const {
+  const std::string named = environment_text("RAPT_KERNEL");
+  if (!kernel.empty() || named.empty()) return;
+  try {
+    find_kernel(named);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("RAPT_KERNEL is wrong: {}", error.what()));
   }
-  throw Error(ErrorCode::not_found,
-              fmt::format("there is no kernel '{}'; there are {}", name, names));
+}
+
+void require_file_name(std::string_view option, std::string_view value) {
+  if (value.empty()) return;
+  const bool suite = std::ranges::count(built_in_suites(), value, &Suite::name) > 0;
+  if (!suite && !reads_as_problem_tokens(value)) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{0} takes a file to write to, and '{1}' is a {2}; write {0} FILE before "
+                          "it, or {0} - for standard output",
+                          option, value, suite ? "suite" : "problem"));
+}
+
+KernelInfo kernel_info(std::string_view name) {
+  const Kernel& kernel = find_kernel(name);
+  return {kernel.name, kernel.summary, kernel.backend, kernel.by_name_only};
 }
 
 }  // namespace rapt::cli

@@ -1,4 +1,4 @@
-// The options every command takes: --device, --kernel, --config, --threads.
+// The options that commands share: --device, --kernel, --config, --threads.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,17 @@ struct SharedOptions {
   // Throws Error if the kernel does not exist or the config cannot be read. The program does this
   // before any command starts.
   void check() const;
+  // Throws Error if RAPT_KERNEL names a kernel that does not exist. For commands that race every
+  // kernel and would not notice.
+  void check_environment() const;
 };
 
 // The chips that device_or_chip() knows, as a sentence for users.
 std::string known_chips_sentence();
+
+// For an option that names a file to write: throws Error where its value is a problem or a suite,
+// which the user took the option for a flag before.
+void require_file_name(std::string_view option, std::string_view value);
 
 // Throws Error with the names that exist.
 KernelInfo kernel_info(std::string_view name);

@@ -12,6 +12,10 @@
 #include <new>
 #include <system_error>
 
+#include "cli/interruption.hpp"
+#include "cli/terminal.hpp"
+#include "src/core/closest.hpp"
+
 namespace rapt::cli {
 namespace {
 
@@ -21,7 +25,8 @@ constexpr const char* program_description =
     "A problem is written as a string of tokens, e.g. \"b2 h32/8 q1 kv8192 d128 bf16 causal "
     "page16\":\n"
     "batch, query/kv heads, sequence lengths (s2048, or q1 kv8192), head dim, element type, "
-    "features.\n";
+    "features.\n"
+    "`rapt help problem` lists the tokens.\n";
 
 constexpr const char* program_footer =
     "Results go to stdout, everything else to stderr.\n"
@@ -47,8 +52,31 @@ std::string missing_command(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   const std::vector<std::string> rest = app.remaining();
   const std::string what =
-      rest.empty() ? "a command is missing" : fmt::format("'{}' is not a command", rest.front());
+      rest.empty() ? "a command is missing"
+                   : fmt::format("'{}' is not a command{}", rest.front(),
+                                 did_you_mean(rest.front(), {names.begin(), names.end()}));
   return fmt::format("{}; there are {}", what, fmt::join(names, ", "));
+}
+
+// CLI11 lists what it did not expect, values of options it does not know included.
+std::string unexpected_argument(const CLI::App& command) {
+  const std::vector<std::string> rest = command.remaining();
+  const auto option = std::ranges::find_if(
+      rest, [](const std::string& argument) { return argument.starts_with('-'); });
+  if (option == rest.end())
+    return fmt::format("{} takes no '{}'", command.get_name(), fmt::join(rest, " "));
+  std::vector<std::string> names;
+  for (const CLI::Option* known : command.get_options()) {
+    for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
+  }
+  return fmt::format("{} has no option {}{}", command.get_name(), *option,
+                     did_you_mean(*option, {names.begin(), names.end()}));
+}
+
+std::string parse_fault(const CLI::App& app, const CLI::ParseError& error) {
+  if (app.get_subcommands().empty()) return missing_command(app);
+  const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  return extras ? unexpected_argument(*app.get_subcommands().front()) : one_line(error.what());
 }
 
 std::string help_command(const CLI::App& app) {
@@ -92,32 +120,36 @@ void print_error(std::string_view sentence) {
 void print_warning(std::string_view sentence) { print_error(fmt::format("warning: {}", sentence)); }
 
 CLI::App& add_command(CLI::App& app, Session& session, const std::string& name,
-                      const std::string& description, std::function<int()> action) {
+                      const std::string& description, const SharedTexts& texts,
+                      std::function<int()> action) {
   CLI::App& command = *app.add_subcommand(name, description)->group("Commands");
-  command
-      .add_option("--device", session.options.device_text,
-                  "The chip: cpu, cuda:0 or hip:0 (rapt devices lists them). Default: cpu")
-      ->type_name("DEVICE");
-  command
-      .add_option("--kernel", session.options.kernel,
-                  "The kernel, by its name (rapt kernels lists them). Default: RAPT_KERNEL, else "
-                  "rapt's choice")
-      ->type_name("NAME");
-  command
-      .add_option("--config", session.options.config_text,
-                  "Values that replace the kernel's own: key=value,key=value")
-      ->type_name("CONFIG");
-  command
-      .add_option("--threads", session.options.thread_number,
-                  "Threads on the CPU. Default: RAPT_THREADS, else every processor this process "
-                  "may use")
-      ->type_name("N");
+  SharedOptions& shared = session.options;
+  if (texts.device)
+    command.add_option("--device", shared.device_text, texts.device)->type_name("DEVICE");
+  if (texts.kernel)
+    command.add_option("--kernel", shared.kernel, texts.kernel)->type_name("KERNEL");
+  if (texts.config)
+    command.add_option("--config", shared.config_text, texts.config)->type_name("CONFIG");
+  if (texts.threads)
+    command.add_option("--threads", shared.thread_number, texts.threads)->type_name("N");
   command.callback([&session, action = std::move(action)] { session.action = action; });
   return command;
 }
 
+void print_help(std::string_view text) {
+  constexpr std::size_t text_column = 30;  // where CLI11 begins to describe an option
+  const std::optional<std::size_t> width = terminal_width(stdout);
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::size_t gap = line.rfind("  ", text_column - 2);
+    fmt::print("{}\n", wrapped(line, width, gap == line.npos ? 0 : gap + 2));
+  }
+}
+
 int run_program(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  watch_for_interruption();
   CLI::App app(program_description, "rapt");
   Session session;
   app.set_version_flag("--version", fmt::format("rapt {}", version()),
@@ -133,19 +165,18 @@ int run_program(int argc, char** argv) {
   add_verify(app, session);
   add_run(app, session);
   add_tune(app, session);
+  add_help(app, session);
+  add_completion(app, session);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
+    print_help(app.help());
     return finish_output(success);
   } catch (const CLI::CallForVersion& version_text) {
     fmt::print("{}\n", version_text.what());
     return finish_output(success);
   } catch (const CLI::ParseError& error) {
-    const bool no_command = app.get_subcommands().empty();
-    print_error(fmt::format("{}; see {}",
-                            no_command ? missing_command(app) : one_line(error.what()),
-                            help_command(app)));
+    print_error(fmt::format("{}; see {}", parse_fault(app, error), help_command(app)));
     return wrong_input;
   }
   return perform(session);

@@ -20,9 +20,20 @@ struct Session {
   std::function<int()> action;  // what the command line asked for; runs once parsing is done
 };
 
-// A command that takes the shared options. More options are added to what it returns.
+// What a command says of the shared options it takes. Null: it does not take that one.
+struct SharedTexts {
+  const char* device = "The chip: cpu, cuda:0 or hip:0 (rapt devices lists them). Default: cpu";
+  const char* kernel =
+      "The kernel, by its name (rapt kernels lists them). Default: RAPT_KERNEL, else rapt's choice";
+  const char* config = "Values that replace the kernel's own: key=value,key=value";
+  const char* threads =
+      "Threads on the CPU. Default: RAPT_THREADS, else every processor this process may use";
+};
+
+// A command that takes shared options. More options are added to what it returns.
 CLI::App& add_command(CLI::App& app, Session& session, const std::string& name,
-                      const std::string& description, std::function<int()> action);
+                      const std::string& description, const SharedTexts& texts,
+                      std::function<int()> action);
 
 void add_devices(CLI::App& app, Session& session);
 void add_kernels(CLI::App& app, Session& session);
@@ -31,11 +42,16 @@ void add_bench(CLI::App& app, Session& session);
 void add_verify(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
 void add_tune(CLI::App& app, Session& session);
+void add_help(CLI::App& app, Session& session);
+void add_completion(CLI::App& app, Session& session);
 
 // `rapt: <sentence>` on stderr.
 void print_error(std::string_view sentence);
 // `rapt: warning: <sentence>` on stderr.
 void print_warning(std::string_view sentence);
+
+// A help text, its lines broken where the terminal ends and indented as its columns are.
+void print_help(std::string_view text);
 
 int run_program(int argc, char** argv);
 

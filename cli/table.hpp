@@ -1,6 +1,8 @@
 // Tables for people.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,12 +11,17 @@ namespace rapt::cli {
 
 enum class Align { left, right };
 
+// With spaces up to `width` cells.
+std::string padded(std::string_view text, std::size_t width, Align align);
+
 // Rows of cells under a heading, in columns as wide as their widest cell.
 class Table {
  public:
   void column(std::string heading, Align align = Align::left);
   void row(std::vector<std::string> cells);  // one for each column
-  std::string to_string() const;             // a newline after every line
+  // A newline after every line. Lines that are longer than `width` go on in the next, under their
+  // last column.
+  std::string to_string(std::optional<std::size_t> width) const;
 
  private:
   struct Column {

@@ -1,5 +1,5 @@
-# `cmake --install`: headers, both libraries, the program, the suites, and what CMake and pkg-config
-# need to find them.
+# `cmake --install`: headers, both libraries, the program with its manual page and completions, the
+# suites, and what CMake and pkg-config need to find them.
 include(CMakePackageConfigHelpers)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/rapt)
@@ -9,6 +9,13 @@ install(DIRECTORY include/rapt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
 install(TARGETS rapt_static rapt_shared EXPORT raptTargets)
 if(RAPT_BUILD_CLI)
   install(TARGETS rapt)
+  set(generated ${PROJECT_BINARY_DIR}/cli/generated)
+  install(FILES ${generated}/rapt.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${generated}/rapt
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${generated}/_rapt DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${generated}/rapt.fish
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 install(DIRECTORY bench/suites DESTINATION ${CMAKE_INSTALL_DATADIR}/rapt)
 

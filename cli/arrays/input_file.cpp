@@ -21,8 +21,10 @@ namespace {
 }  // namespace
 
 std::vector<std::byte> read_file(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             std::fclose);
+  using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+  const bool standard = path == "-";
+  const File file = standard ? File(stdin, [](std::FILE*) { return 0; })
+                             : File(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file) fault(path, errno);
   std::error_code unknown;  // of a pipe: grow as it comes
   const auto expected = std::filesystem::file_size(path, unknown);

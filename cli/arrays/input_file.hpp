@@ -7,7 +7,7 @@
 
 namespace rapt::cli {
 
-// A pipe will do as well. Throws rapt::Error.
+// A pipe will do as well; "-" is standard input. Throws rapt::Error.
 std::vector<std::byte> read_file(const std::string& path);
 
 }  // namespace rapt::cli

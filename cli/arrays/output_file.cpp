@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "rapt/rapt.hpp"
@@ -32,6 +33,11 @@ bool is_device_or_pipe(const std::string& path) {
 
 OutputFile::OutputFile(std::string path)
     : path_(std::move(path)), target_(real_path(path_)), file_(nullptr, std::fclose) {
+  if (is_standard_stream(path_)) {
+    stream_ = true;
+    file_ = {stdout, std::fflush};
+    return;
+  }
   std::error_code unknown;
   if (std::filesystem::is_directory(target_, unknown)) {
     errno = EISDIR;
@@ -40,12 +46,15 @@ OutputFile::OutputFile(std::string path)
   if (is_device_or_pipe(target_)) {
     file_.reset(std::fopen(target_.c_str(), "wb"));
     if (!file_) fault();
+    stream_ = true;
     return;
   }
+  const Uninterrupted making;
   std::string pattern = target_ + ".XXXXXX";
   const int descriptor = mkostemp(pattern.data(), O_CLOEXEC);
   if (descriptor < 0) fault();
   temporary_ = pattern;
+  remove_.emplace([pattern] { unlink(pattern.c_str()); });
   file_.reset(fdopen(descriptor, "wb"));
   if (!file_) fault();
 }
@@ -71,12 +80,16 @@ void OutputFile::commit() {
   if (std::fclose(file_.release()) != 0) fault();
   if (std::rename(temporary_.c_str(), target_.c_str()) != 0) fault();
   temporary_.clear();
+  remove_.reset();
 }
 
 void OutputFile::fault() const {
+  const bool standard = is_standard_stream(path_);
+  // A reader that went away early had what it wanted; the program knows this error.
+  if (standard && errno == EPIPE) throw std::system_error(errno, std::generic_category());
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("cannot write {}: {}; give a place that can be written to", path_,
-                          std::strerror(errno)));
+              fmt::format("cannot write {}: {}; give a place that can be written to",
+                          standard ? "standard output" : path_, std::strerror(errno)));
 }
 
 }  // namespace rapt::cli

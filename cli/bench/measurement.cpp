@@ -73,7 +73,7 @@ std::vector<Measurement> measure(const Problem& problem, const Device& device, c
     row.bound = roof.bound;
     if (candidate->refusal.empty()) {
       racing.push_back(rows.size());
-      entrants.push_back({kernel.name, options.shared->config()});
+      entrants.push_back({kernel.name, options.shared->config(), candidate->seconds});
     } else {
       row.status = fmt::format("refused: {}", candidate->refusal);
     }
@@ -82,7 +82,8 @@ std::vector<Measurement> measure(const Problem& problem, const Device& device, c
 
   try {
     const std::vector<Finish> finishes =
-        race(problem, device, roof, entrants, {options.seconds_per_kernel, Losers::finish});
+        race(problem, device, roof, entrants,
+             {options.seconds_per_kernel, Losers::finish, options.starting});
     for (std::size_t i = 0; i < finishes.size(); ++i) {
       complete(rows[racing[i]], finishes[i]);
       rows[racing[i]].estimate_seconds = estimate_of(finishes[i], problem, device);

@@ -1,8 +1,10 @@
 // What `rapt bench` tells of a problem: every kernel that takes it, raced, beside the roof.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/options.hpp"
@@ -36,6 +38,7 @@ struct MeasureOptions {
   bool chosen_only = false;  // not the kernels that would not be chosen
   // Nor those whose estimate is more than so many times that of the chosen one; 0: all.
   double within = 0;
+  std::function<void(std::string_view kernel, double seconds)> starting;  // as race() tells it
 };
 
 // `limits`: what the roof is drawn from.

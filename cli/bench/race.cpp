@@ -49,8 +49,9 @@ class Track {
   Track(const Problem& problem, const Device& device, std::span<const Entrant> entrants)
       : stopwatch_(own_clock(device)) {
     std::size_t largest = 0;
-    for (const auto& [kernel, config] : entrants) {
-      plans_.emplace_back(problem, device, PlanOptions{.kernel = kernel, .config = config});
+    for (const Entrant& entrant : entrants) {
+      plans_.emplace_back(problem, device,
+                          PlanOptions{.kernel = entrant.kernel, .config = entrant.config});
       largest = std::max(largest, plans_.back().workspace_bytes());
     }
     workspace_ = Buffer(device, largest);
@@ -115,8 +116,9 @@ std::vector<Finish> race(const Problem& problem, const Device& device, const Roo
   Inputs inputs(problem, device, rotate);
   const verify::Reference reference = reference_for(inputs.first());
   std::vector<Finish> finishes;
-  for (const Plan& plan : track.plans()) {
-    finishes.push_back(check(track, plan, inputs.first(), reference));
+  for (std::size_t i = 0; i < entrants.size(); ++i) {
+    rules.starting(entrants[i].kernel, entrants[i].expected_seconds);
+    finishes.push_back(check(track, track.plans()[i], inputs.first(), reference));
   }
 
   double best = std::numeric_limits<double>::infinity();  // of those that are right
@@ -126,6 +128,8 @@ std::vector<Finish> race(const Problem& problem, const Device& device, const Roo
       Finish& finish = finishes[i];
       const bool out = rules.losers == Losers::drop_out && finish.samples.far_behind(best);
       if (out || finish.samples.enough(rules.seconds_each)) continue;
+      rules.starting(finish.kernel, finish.samples.count() > 0 ? finish.samples.least()
+                                                               : entrants[i].expected_seconds);
       const double seconds = track.seconds(track.plans()[i], inputs.next());
       finish.samples.add(seconds);
       if (finish.fault.empty()) best = std::min(best, seconds);

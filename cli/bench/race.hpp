@@ -2,6 +2,7 @@
 // are timed in turns, so that what else the machine does hits them alike.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@ namespace rapt::cli {
 struct Entrant {
   std::string_view kernel;
   Config config;  // values that replace the kernel's own
+  double expected_seconds;
 };
 
 enum class Losers { finish, drop_out };  // drop_out: whoever falls far behind is timed no more
@@ -25,6 +27,8 @@ enum class Losers { finish, drop_out };  // drop_out: whoever falls far behind i
 struct RaceRules {
   double seconds_each;  // how long to sample; at least three samples if one takes less
   Losers losers;
+  // Told before each run who runs, and for how many seconds as far as one knows.
+  std::function<void(std::string_view kernel, double seconds)> starting;
 };
 
 struct Finish {

@@ -1,8 +1,5 @@
 #include "cli/bench/report.hpp"
 
-#include "cli/bench/stopwatch.hpp"
-#include "src/core/text.hpp"
-
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -15,34 +12,6 @@ namespace {
 
 constexpr int schema = 1;
 constexpr double good_choice = 0.1;  // the loss against the best kernel that a choice may have
-
-// Flop/s where compute is the limit, else bytes/s.
-std::string rate(const Measurement& row) {
-  if (row.bound == "compute") return fmt::format("{:.1f} Gflop/s", row.flops / *row.seconds * 1e-9);
-  return fmt::format("{:.1f} GB/s", row.bytes / *row.seconds * 1e-9);
-}
-
-std::string or_dash(const std::optional<double>& seconds) {
-  return seconds ? human_seconds(*seconds) : "-";
-}
-
-std::string table_row(const Measurement& row, const Device& device) {
-  const std::string name = fmt::format("{} {}", row.chosen ? "*" : " ", row.kernel);
-  if (!row.seconds) return fmt::format("{:<18} {}\n", name, row.status);
-  std::string line = fmt::format("{:<18} {:>8.1e} {:>10}", name, row.error.value_or(0),
-                                 human_seconds(*row.seconds));
-  if (has_own_clock(device)) {
-    line += fmt::format(" {:>10} {:>10}", or_dash(row.replay_seconds), or_dash(row.launch_seconds));
-  }
-  line += fmt::format(" {:>15} {:>5.1f} % {:>11} {:>8}", rate(row),
-                      100 * row.roof_seconds / *row.seconds,
-                      human_bytes(row.workspace_bytes.value_or(0)),
-                      row.speedup ? fmt::format("{:.2f} ×", *row.speedup) : "-");
-  if (!row.config.empty()) line += fmt::format("  {}", row.config);
-  line += '\n';
-  if (row.wrong()) line += fmt::format("    {}\n", row.status);
-  return line;
-}
 
 nlohmann::ordered_json number_or_null(const std::optional<double>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
@@ -161,23 +130,6 @@ std::string choice_summary(std::span<const Measurement> rows) {
                         100 * worst.loss(), worst.best->kernel, worst.chosen->problem);
   }
   return line + "\n";
-}
-
-std::string table_header(const Device& device) {
-  const std::string in_a_row =
-      has_own_clock(device) ? fmt::format(" {:>10} {:>10}", "replayed", "launched") : "";
-  return fmt::format("{:<18} {:>8} {:>10}{} {:>15} {:>7} {:>11} {:>8}\n", "  kernel", "error",
-                     "time", in_a_row, "rate", "of roof", "workspace", "× naive");
-}
-
-std::string table_rows(std::span<const Measurement> rows, const Device& device) {
-  const Measurement& first = rows.front();
-  std::string result =
-      fmt::format("{}\n    {:.3g} Gflop, {:.3g} MB, {:.3g} flop/byte: roof {}, bound by {}\n",
-                  first.problem, first.flops * 1e-9, first.bytes * 1e-6, first.intensity,
-                  human_seconds(first.roof_seconds), first.bound);
-  for (const Measurement& row : rows) result += table_row(row, device);
-  return result;
 }
 
 std::string json_report(const BenchContext& context, std::span<const Measurement> rows) {

@@ -1,4 +1,4 @@
-// Measurements as a table for people, as JSON and as CSV, and how good rapt's choices were.
+// Measurements as JSON and as CSV, and how good rapt's choices were.
 #pragma once
 
 #include <span>
@@ -13,11 +13,6 @@ struct BenchContext {
   Limits limits;        // what roofs are drawn from
   std::string command;  // that measures the same again
 };
-
-// With columns for runs in a row where the device can time them.
-std::string table_header(const Device& device);
-// A heading for the problem, then a line per kernel. `rows` are of one problem.
-std::string table_rows(std::span<const Measurement> rows, const Device& device);
 
 // On how many problems the choice was within a tenth of the best kernel, and where it lost most.
 // Empty where there was nothing to choose. Rows of a problem stand together.

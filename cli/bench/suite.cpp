@@ -7,6 +7,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "src/core/closest.hpp"
+#include "src/core/problem_tokens.hpp"
+
 namespace rapt::cli {
 namespace {
 
@@ -32,7 +35,32 @@ void append_problems(std::string_view name, std::string_view content,
   }
 }
 
+bool is_suite(std::string_view name) {
+  return std::ranges::count(built_in_suites(), name, &Suite::name) > 0;
+}
+
+bool is_word(const std::string& argument) {
+  return argument.find(' ') == std::string::npos && !is_suite(argument) &&
+         !std::filesystem::is_regular_file(argument);
+}
+
 }  // namespace
+
+std::vector<std::string> with_whole_problems(const std::vector<std::string>& arguments) {
+  std::vector<std::string> result;
+  bool open = false;  // the last one of `result` is made of words
+  for (const std::string& argument : arguments) {
+    const bool word = is_word(argument);
+    // What follows tokens belongs to them, so that a mistyped one is told as such.
+    if (word && open) {
+      result.back() += ' ' + argument;
+    } else {
+      open = word && reads_as_problem_tokens(argument);
+      result.push_back(argument);
+    }
+  }
+  return result;
+}
 
 std::string_view summary(const Suite& suite) {
   const std::string_view line = suite.content.substr(0, suite.content.find('\n'));
@@ -50,14 +78,13 @@ std::vector<Problem> problems_named(const std::vector<std::string>& names) {
       std::ifstream file(name);
       const std::string content(std::istreambuf_iterator<char>(file), {});
       append_problems(name, content, result);
-    } else if (name.find(' ') == std::string::npos) {
-      std::string known;
-      for (const Suite& each : suites)
-        known += fmt::format("{}{}", known.empty() ? "" : ", ", each.name);
+    } else if (name.find(' ') == std::string::npos && !reads_as_problem_tokens(name)) {
+      std::vector<std::string_view> known;
+      for (const Suite& each : suites) known.push_back(each.name);
       throw Error(ErrorCode::not_found,
                   fmt::format("'{}' is neither a suite ({}), nor a file, nor a problem such as "
-                              "\"b1 h16 s2048 d64 f32\"",
-                              name, known));
+                              "\"b1 h16 s2048 d64 f32\"{}",
+                              name, fmt::join(known, ", "), did_you_mean(name, known)));
     } else {
       result.push_back(Problem::parse(name));
     }

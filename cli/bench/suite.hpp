@@ -19,6 +19,10 @@ std::vector<Suite> built_in_suites();
 // What a suite is for: its first comment line.
 std::string_view summary(const Suite& suite);
 
+// Arguments as the shell gave them, with the tokens of a problem that nobody quoted put together
+// again: b1 h2 s33 d16.
+std::vector<std::string> with_whole_problems(const std::vector<std::string>& arguments);
+
 // The problems of `names`: names of suites, files of the same form, or problem strings. Throws
 // Error.
 std::vector<Problem> problems_named(const std::vector<std::string>& names);

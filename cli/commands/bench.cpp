@@ -6,11 +6,14 @@
 #include <set>
 
 #include "cli/arrays/output_file.hpp"
+#include "cli/bench/bench_table.hpp"
+#include "cli/bench/record.hpp"
 #include "cli/bench/report.hpp"
 #include "cli/bench/suite.hpp"
 #include "cli/limits/limits.hpp"
 #include "cli/program.hpp"
 #include "cli/progress.hpp"
+#include "cli/terminal.hpp"
 #include "src/core/text.hpp"
 
 namespace rapt::cli {
@@ -39,36 +42,46 @@ std::string command_line(const SharedOptions& shared, const BenchOptions& option
   return line + fmt::format(" --seconds {}", options.seconds);
 }
 
-std::unique_ptr<OutputFile> output(const std::string& path) {
-  return path.empty() ? nullptr : std::make_unique<OutputFile>(path);
+// Where the table goes: to stderr where rows take standard output.
+std::FILE* table_stream(const BenchOptions& options) {
+  const bool json = is_standard_stream(options.json), csv = is_standard_stream(options.csv);
+  if (json && csv) {
+    throw Error(ErrorCode::invalid_argument,
+                "--json and --csv both go to standard output; give one of them a file");
+  }
+  return json || csv ? stderr : stdout;
 }
 
-void write(const std::unique_ptr<OutputFile>& file, const std::string& text) {
-  if (!file) return;
-  file->write(text);
-  file->commit();
-}
-
-int bench(const SharedOptions& shared, const BenchOptions& options) {
+int bench(const SharedOptions& shared, BenchOptions options) {
+  shared.check_environment();
+  require_file_name("--json", options.json);
+  require_file_name("--csv", options.csv);
+  options.names = with_whole_problems(options.names);
   const std::vector<Problem> problems = problems_named(options.names);
-  const auto json = output(options.json),
-             csv = output(options.csv);  // a bad path fails now, not at the end
+  std::FILE* const out = table_stream(options);
+  Record record(options.json, options.csv);
   const Device device = shared.device();
   const BenchContext context = {device, roof_limits(device), command_line(shared, options)};
-  fmt::print("{}, {}: {} f32, {} read\n", device.name, width_of(device),
-             human_quantity(context.limits.f32_flops, "flop/s"),
-             human_quantity(context.limits.read_bandwidth, "B/s"));
-  fmt::print("{}", table_header(device));
+  record.begin(context);
+  const std::optional<std::size_t> width = terminal_width(out);
+  const BenchTable table(device, width);
+  const std::string limits = fmt::format("{}, {}: {} f32, {} read", device.name, width_of(device),
+                                         human_quantity(context.limits.f32_flops, "flop/s"),
+                                         human_quantity(context.limits.read_bandwidth, "B/s"));
+  fmt::print(out, "{}\n{}", wrapped(limits, width, 2), table.header());
+  std::fflush(out);
 
-  std::vector<Measurement> all;
   bool wrong = false;
   std::set<std::string> warned;
   Progress progress(static_cast<std::int64_t>(problems.size()));
+  const auto starting = [&](std::string_view kernel, double seconds) {
+    progress.starts(kernel, seconds);
+  };
   for (std::size_t i = 0; i < problems.size(); ++i) {
     progress.show(static_cast<std::int64_t>(i), problems[i].to_string());
     const std::vector<Measurement> rows =
         measure(problems[i], device, context.limits,
-                {options.seconds, &shared, options.chosen_only, options.within});
+                {options.seconds, &shared, options.chosen_only, options.within, starting});
     progress.hide();
     for (const std::string& warning : explain(problems[i], device).warnings) {
       if (warned.insert(warning).second) print_warning(warning);
@@ -78,14 +91,13 @@ int bench(const SharedOptions& shared, const BenchOptions& options) {
                   fmt::format("no kernel to time on {}; `rapt kernels` lists what there is",
                               device.to_string()));
     }
-    fmt::print("{}", table_rows(rows, device));
-    std::fflush(stdout);
+    record.add(rows);
+    fmt::print(out, "{}", table.rows(rows));
+    std::fflush(out);
     for (const Measurement& row : rows) wrong = wrong || row.wrong();
-    all.insert(all.end(), rows.begin(), rows.end());
   }
-  fmt::print("{}", choice_summary(all));
-  write(json, json_report(context, all));
-  write(csv, csv_report(all));
+  fmt::print(out, "{}", wrapped(choice_summary(record.rows()), width, 2));
+  record.finish();
   return wrong ? failed_check : success;
 }
 
@@ -100,32 +112,45 @@ std::string suite_list() {
          "Inputs of memory-bound problems rotate through more memory than the caches hold.\n"
          "On a GPU a time is taken by events around one run, with a cold cache; where the best is "
          "below 50 µs\n"
-         "also as one of many in a row: replayed from a graph, and launched one by one.";
+         "also as one of many in a row: replayed from a graph, and launched one by one.\n"
+         "A terminal that is too narrow goes without columns, in this order: " +
+         BenchTable::drop_order() +
+         ".\nFiles are whole after every problem; a bench that is stopped keeps its rows.";
 }
 
 }  // namespace
 
 void add_bench(CLI::App& app, Session& session) {
   const auto options = std::make_shared<BenchOptions>();
-  CLI::App& command = add_command(app, session, "bench",
-                                  "Time every kernel that takes a problem: error, time, rate, % of "
-                                  "roof, memory, speedup over naive",
-                                  [&session, options] { return bench(session.options, *options); });
-  command.add_option("problems", options->names, "suites, files of problems, or problems")
+  CLI::App& command = add_command(
+      app, session, "bench",
+      "Time every kernel that takes a problem: error, time, rate, % of roof, memory, speedup over "
+      "naive",
+      {.kernel = "Time this kernel only. Default: every kernel that rapt may choose"},
+      [&session, options] { return bench(session.options, *options); });
+  command.add_option("problems", options->names, "Suites, files of problems, or problems")
       ->type_name("SUITE|FILE|PROBLEM")
       ->capture_default_str();
   command
-      .add_option("--seconds", options->seconds, "how long to sample each kernel on each problem")
-      ->check(CLI::Range(0.0, 3600.0))
-      ->capture_default_str();
-  command.add_flag("--chosen", options->chosen_only, "time only the kernel rapt would choose");
+      .add_option("--seconds", options->seconds, "How long to sample each kernel on each problem")
+      ->check(CLI::Range(0.0, 3600.0).description(""))
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  CLI::Option* chosen =
+      command.add_flag("--chosen", options->chosen_only, "Time only the kernel rapt would choose");
   command
       .add_option("--within", options->within,
-                  "leave out kernels that rapt expects to take so many times what its choice does")
-      ->check(CLI::Range(1.0, 1e6))
-      ->type_name("TIMES");
-  command.add_option("--json", options->json, "also write the rows as JSON")->type_name("FILE");
-  command.add_option("--csv", options->csv, "also write the rows as CSV")->type_name("FILE");
+                  "Leave out kernels that rapt expects to take so many times what its choice does")
+      ->check(CLI::Range(1.0, 1e6).description(""))
+      ->type_name("TIMES")
+      ->excludes(chosen);
+  command
+      .add_option("--json", options->json,
+                  "Also write the rows as JSON. With - to standard output, and the table to "
+                  "standard error")
+      ->type_name("FILE");
+  command.add_option("--csv", options->csv, "Also write the rows as CSV, - as for --json")
+      ->type_name("FILE");
   command.footer(suite_list());
 }
 

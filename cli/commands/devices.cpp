@@ -8,6 +8,7 @@
 #include "cli/limits/limits.hpp"
 #include "cli/program.hpp"
 #include "cli/table.hpp"
+#include "cli/terminal.hpp"
 #include "src/core/text.hpp"
 
 namespace rapt::cli {
@@ -78,7 +79,7 @@ void print_limits(const Row& row) {
     const double seconds = row.measured->dispatch_seconds;
     table.row({"  dispatch of a job", "-", "-", or_dash(seconds, human_seconds(seconds))});
   }
-  fmt::print("{}", table.to_string());
+  fmt::print("{}", table.to_string(terminal_width(stdout)));
 }
 
 void print_block(const Row& row) {
@@ -165,7 +166,10 @@ void add_devices(CLI::App& app, Session& session) {
   CLI::App& command = add_command(
       app, session, "devices",
       "List the chips here: features, threads, memory, nominal limits, and the limits that were\n"
-      "measured. --device shows that one only.",
+      "measured.",
+      {.device = "Show this chip only: cpu, cuda:0 or hip:0. Default: all",
+       .kernel = nullptr,
+       .config = nullptr},
       [options, &session] {
         print(rows(*options, session.options), options->json);
         return success;

@@ -6,6 +6,7 @@
 
 #include "cli/program.hpp"
 #include "cli/table.hpp"
+#include "cli/terminal.hpp"
 #include "src/core/text.hpp"
 #include "src/library/registry.hpp"
 
@@ -57,9 +58,10 @@ std::string remarks(const Candidate& candidate) {
 }
 
 void print_table(const Explanation& explanation, const Problem& problem, const Device& device) {
-  fmt::print("{} on {}\n", explanation.problem, explanation.device);
-  fmt::print("at least {} and {} of memory traffic\n\n", human_quantity(problem.flops(), "flop"),
-             human_bytes(problem.bytes()));
+  const std::optional<std::size_t> width = terminal_width(stdout);
+  const std::string heading = fmt::format("{} on {}", explanation.problem, explanation.device);
+  fmt::print("{}\nat least {} and {} of memory traffic\n\n", wrapped(heading, width, 4),
+             human_quantity(problem.flops(), "flop"), human_bytes(problem.bytes()));
   Table table;
   table.column("  kernel");
   table.column("estimate", Align::right);
@@ -75,7 +77,7 @@ void print_table(const Explanation& explanation, const Problem& problem, const D
       table.row({kernel, "-", "-", "-", "refuses: " + candidate.refusal});
     }
   }
-  fmt::print("{}", table.to_string());
+  fmt::print("{}", table.to_string(width));
   if (!explanation.kernel.empty())
     fmt::print("\nchosen: {} ({})\n", explanation.kernel, explanation.reason);
   if (are_nominal(device))
@@ -101,15 +103,15 @@ int run_explain(const ExplainOptions& options, const SharedOptions& shared) {
 
 void add_explain(CLI::App& app, Session& session) {
   const auto options = std::make_shared<ExplainOptions>();
-  CLI::App& command =
-      add_command(app, session, "explain",
-                  "Say who would take a problem on a device: every kernel with its estimate or the "
-                  "reason it\nrefuses, and the choice (marked *). With --kernel: what naming that "
-                  "kernel gives.",
-                  [options, &session] { return run_explain(*options, session.options); });
+  CLI::App& command = add_command(
+      app, session, "explain",
+      "Say who would take a problem on a device: every kernel with its estimate or the "
+      "reason it\nrefuses, and the choice (marked *).",
+      {.kernel = "What naming this kernel gives. Default: RAPT_KERNEL, else rapt's choice"},
+      [options, &session] { return run_explain(*options, session.options); });
   command
       .add_option("problem", options->problem,
-                  "The problem, e.g. \"b2 h32/8 q1 kv8192 d128 bf16 causal page16\"")
+                  "The problem, e.g. b2 h32/8 q1 kv8192 d128 bf16 causal page16")
       ->required()
       ->type_name("PROBLEM");
   command.add_flag("--json", options->json, "Print the explanation as JSON");

@@ -6,6 +6,7 @@
 
 #include "cli/program.hpp"
 #include "cli/table.hpp"
+#include "cli/terminal.hpp"
 
 namespace rapt::cli {
 namespace {
@@ -43,7 +44,7 @@ void print_table(const std::vector<KernelInfo>& list) {
     table.row({std::string(kernel.name), kernel.by_name_only ? "by name only" : "by estimate",
                std::string(kernel.summary)});
   }
-  fmt::print("{}", table.to_string());
+  fmt::print("{}", table.to_string(terminal_width(stdout)));
 }
 
 }  // namespace
@@ -53,8 +54,12 @@ void add_kernels(CLI::App& app, Session& session) {
   CLI::App& command = add_command(
       app, session, "kernels",
       "List every kernel of this build and what it is for.\n"
-      "A kernel marked \"by name only\" is never chosen by itself; --kernel uses it. --device "
-      "lists\nthe kernels of that device only, --kernel that kernel only.",
+      "A kernel marked \"by name only\" is never chosen by itself; --kernel of other commands uses "
+      "it.",
+      {.device = "List the kernels of this device only. Default: those of every backend",
+       .kernel = "List this kernel only",
+       .config = nullptr,
+       .threads = nullptr},
       [json, &session] {
         const std::vector<KernelInfo> list = wanted_kernels(session.options);
         *json ? print_json(list) : print_table(list);

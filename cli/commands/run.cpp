@@ -4,6 +4,7 @@
 // are rounded to the type of q's file, and are written whole or not at all.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 
@@ -11,6 +12,8 @@
 #include "cli/arrays/npy.hpp"
 #include "cli/arrays/output_file.hpp"
 #include "cli/program.hpp"
+#include "cli/progress.hpp"
+#include "cli/terminal.hpp"
 
 namespace rapt::cli {
 namespace {
@@ -202,9 +205,30 @@ void write(OutputFile& file, const Array& array) {
   file.write(array.data);
 }
 
+// Standard streams have one place each, and terminals none for arrays.
+void check_streams(const RunOptions& options) {
+  const auto inputs = {&options.q,    &options.k,     &options.v,    &options.bias,
+                       &options.mask, &options.alibi, &options.sinks};
+  if (std::ranges::count_if(inputs,
+                            [](const std::string* path) { return is_standard_stream(*path); }) > 1)
+    fault("more than one input is -; standard input holds one array: give the others as files");
+  for (const std::string* path : {&options.out, &options.lse}) {
+    if (is_standard_stream(*path) && terminal_width(stdout))
+      fault("a result would go to the terminal as binary data; give it a file, or a pipe");
+  }
+}
+
+double expected_seconds(const Problem& problem, const Device& device, const PlanOptions& options) {
+  for (const Candidate& candidate : explain(problem, device, options).candidates) {
+    if (candidate.chosen) return candidate.seconds;
+  }
+  return 0;
+}
+
 int run(const RunOptions& options, const SharedOptions& shared) {
   if (options.out == options.lse)
     fault("-o and --lse both name {}; each result needs a file of its own", options.out);
+  check_streams(options);
   const Options attention = attention_options(options);
   const Device device = shared.device();
   const Tensors tensors(device, options);
@@ -214,7 +238,12 @@ int run(const RunOptions& options, const SharedOptions& shared) {
   const auto lse_file = options.lse.empty() ? nullptr : std::make_unique<OutputFile>(options.lse);
 
   const Buffer workspace(device, plan.workspace_bytes());
-  plan.run(tensors.arguments(), {.workspace = workspace.bytes()});
+  {
+    Progress progress(0);
+    progress.show(0, plan.problem().to_string());
+    progress.starts(plan.kernel(), expected_seconds(plan.problem(), device, shared.plan_options()));
+    plan.run(tensors.arguments(), {.workspace = workspace.bytes()});
+  }
 
   write(out_file, tensors.out());
   if (lse_file) {
@@ -230,7 +259,9 @@ void add_files(CLI::App& command, RunOptions& options) {
   command.add_option("q", options.q, "The queries, a" + axes)->required()->type_name("Q");
   command.add_option("k", options.k, "The keys, a" + axes)->required()->type_name("K");
   command.add_option("v", options.v, "The values, a" + axes)->required()->type_name("V");
-  command.add_option("-o,--out", options.out, "Where the result goes, in q's layout and type")
+  command
+      .add_option("-o,--out", options.out,
+                  "Where the result goes, in q's layout and type; - is standard output")
       ->required()
       ->type_name("FILE");
   command.add_option("--lse", options.lse, "Also write the log-sum-exp: batch, head, seq; float32")
@@ -287,8 +318,9 @@ void add_run(CLI::App& app, Session& session) {
   CLI::App& command = add_command(
       app, session, "run",
       "Compute attention over NumPy files: softmax(q kᵀ · scale + bias) v.\n"
-      "The result is written whole or not at all; what was there stays if anything fails.",
-      [options, &session] { return run(*options, session.options); });
+      "The result is written whole or not at all; what was there stays if anything fails.\n"
+      "- stands for standard input, once, or for standard output.",
+      {}, [options, &session] { return run(*options, session.options); });
   add_files(command, *options);
   add_numbers(command, *options);
 }

@@ -15,6 +15,7 @@
 #include "cli/program.hpp"
 #include "cli/progress.hpp"
 #include "cli/table.hpp"
+#include "cli/terminal.hpp"
 #include "src/core/text.hpp"
 #include "src/core/tuning_file.hpp"
 
@@ -69,11 +70,6 @@ std::string output_path(const TuneOptions& options) {
 }
 
 void check(const SharedOptions& shared) {
-  if (!shared.config_text.empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("--config is {}; `rapt tune` tries every config, so leave it out",
-                            shared.config_text));
-  }
   if (!shared.kernel.empty() && kernel_info(shared.kernel).by_name_only) {
     throw Error(
         ErrorCode::invalid_argument,
@@ -137,7 +133,7 @@ std::string table_of(const Explanation& explanation, const std::vector<Finish>& 
     table.row(
         {fmt::format("  {}", candidate.kernel), "", "-", "-", "refused: " + candidate.refusal});
   }
-  return table.to_string();
+  return table.to_string(terminal_width(stdout));
 }
 
 // What one problem came to.
@@ -148,7 +144,7 @@ struct Verdict {
 };
 
 Verdict tune_problem(const Problem& problem, const Device& device, const Limits& limits,
-                     const SharedOptions& shared, double seconds) {
+                     const SharedOptions& shared, double seconds, Progress& progress) {
   const Explanation explanation = explain(problem, device);
   std::vector<Entrant> entrants;
   if (std::ranges::none_of(explanation.candidates,
@@ -159,13 +155,16 @@ Verdict tune_problem(const Problem& problem, const Device& device, const Limits&
   }
   for (const Candidate& candidate : explanation.candidates) {
     if (!competes(candidate, shared)) continue;
-    for (const Config& config : candidate.configs) entrants.push_back({candidate.kernel, config});
+    for (const Config& config : candidate.configs)
+      entrants.push_back({candidate.kernel, config, candidate.seconds});
   }
   std::vector<Finish> finishes;
   std::string why_none = "  no winner\n";
   try {
-    finishes =
-        race(problem, device, roof_of(problem, limits), entrants, {seconds, Losers::drop_out});
+    finishes = race(problem, device, roof_of(problem, limits), entrants,
+                    {seconds, Losers::drop_out, [&](std::string_view kernel, double expected) {
+                       progress.starts(kernel, expected);
+                     }});
   } catch (const Error& error) {
     if (error.code() != ErrorCode::out_of_memory) throw;
     why_none = fmt::format("  no winner: {}\n", error.what());
@@ -190,7 +189,9 @@ Verdict tune_problem(const Problem& problem, const Device& device, const Limits&
 
 int tune(const SharedOptions& shared, const TuneOptions& options) {
   check(shared);
-  const std::vector<Problem> problems = problems_named(options.names);
+  shared.check_environment();
+  require_file_name("--output", options.output);
+  const std::vector<Problem> problems = problems_named(with_whole_problems(options.names));
   const Device device = shared.device();
   const std::string path = output_path(options);
   const Limits limits = roof_limits(device);
@@ -201,7 +202,8 @@ int tune(const SharedOptions& shared, const TuneOptions& options) {
   Progress progress(static_cast<std::int64_t>(problems.size()));
   for (std::size_t i = 0; i < problems.size(); ++i) {
     progress.show(static_cast<std::int64_t>(i), problems[i].to_string());
-    const Verdict verdict = tune_problem(problems[i], device, limits, shared, options.seconds);
+    const Verdict verdict =
+        tune_problem(problems[i], device, limits, shared, options.seconds, progress);
     progress.hide();
     fmt::print("{}", verdict.table);
     std::fflush(stdout);
@@ -210,9 +212,10 @@ int tune(const SharedOptions& shared, const TuneOptions& options) {
     store(*verdict.winner, path);
     ++stored;
   }
-  fmt::print(
-      "{} of {} problems have their winners in {}{}\n", stored, problems.size(), path,
+  const std::string summary = fmt::format(
+      "{} of {} problems have their winners in {}{}", stored, problems.size(), path,
       path == tuning_file_path() ? "" : fmt::format("; to obey it, set RAPT_TUNING={}", path));
+  fmt::print("{}\n", wrapped(summary, terminal_width(stdout), 2));
   return wrong ? failed_check : success;
 }
 
@@ -223,20 +226,22 @@ void add_tune(CLI::App& app, Session& session) {
   CLI::App& command = add_command(
       app, session, "tune",
       "Time every kernel that takes a problem with every config it offers, and remember the "
-      "winners:\nfrom then on rapt chooses them for these problems on this machine. With --kernel: "
-      "among the\nconfigs of that kernel only.",
+      "winners:\nfrom then on rapt chooses them for these problems on this machine.",
+      {.kernel = "Tune among this kernel's configs. Default: every kernel that rapt may choose",
+       .config = nullptr},
       [&session, options] { return tune(session.options, *options); });
-  command.add_option("problems", options->names, "suites, files of problems, or problems")
+  command.add_option("problems", options->names, "Suites, files of problems, or problems")
       ->type_name("SUITE|FILE|PROBLEM")
       ->capture_default_str();
   command
       .add_option("--seconds", options->seconds,
-                  "how long to sample each kernel with each config on each problem")
-      ->check(CLI::Range(0.0, 3600.0))
-      ->capture_default_str();
+                  "How long to sample each kernel with each config on each problem")
+      ->check(CLI::Range(0.0, 3600.0).description(""))
+      ->capture_default_str()
+      ->type_name("SECONDS");
   command
       .add_option("--output", options->output,
-                  "where the winners go. Default: RAPT_TUNING, else rapt/tuning.txt in "
+                  "Where the winners go. Default: RAPT_TUNING, else rapt/tuning.txt in "
                   "XDG_CONFIG_HOME or ~/.config")
       ->type_name("FILE");
   command.footer(

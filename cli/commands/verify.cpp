@@ -9,8 +9,10 @@
 #include <memory>
 
 #include "cli/arrays/output_file.hpp"
+#include "cli/bench/suite.hpp"
 #include "cli/program.hpp"
 #include "cli/progress.hpp"
+#include "cli/terminal.hpp"
 #include "src/verify/conformance.hpp"
 #include "src/verify/generator.hpp"
 
@@ -42,7 +44,9 @@ class Verification {
  public:
   // `bits`: the file that hashes of results go to; empty: none.
   Verification(const SharedOptions& options, const std::string& bits)
-      : device_(options.device()), config_(options.config()) {
+      : device_(options.device()),
+        report_(is_standard_stream(bits) ? stderr : stdout),
+        config_(options.config()) {
     if (!bits.empty()) bits_ = std::make_unique<OutputFile>(bits);
     for (const KernelInfo& kernel : kernels()) {
       const bool wanted = options.kernel.empty() || kernel.name == options.kernel;
@@ -56,9 +60,11 @@ class Verification {
   }
 
   void run(const Problem& problem, std::uint64_t seed, Progress& progress) {
+    progress.starts("the oracle", 0);
     verify::Case one(problem, device_, seed);
     for (auto& [kernel, count] : counts_) {
       if (operation_of(kernel) != problem.operation && counts_.size() > 1) continue;
+      progress.starts(kernel, 0);
       const verify::Outcome outcome = one.run(kernel, config_.values.empty() ? nullptr : &config_);
       count.passed += outcome.verdict == verify::Verdict::passed;
       count.refused += outcome.verdict == verify::Verdict::refused;
@@ -67,12 +73,13 @@ class Verification {
       if (outcome.verdict != verify::Verdict::failed) continue;
       ++count.failed;
       progress.hide();
-      fmt::print("FAILED {}\n  {}\n  repeat: {}\n", kernel, outcome.sentence,
+      fmt::print(report_, "FAILED {}\n  {}\n  repeat: {}\n", kernel, outcome.sentence,
                  one.command(kernel, outcome.config));
     }
     for (const std::string& feature : verify::features_of(problem)) ++features_[feature];
   }
 
+  std::FILE* report_stream() const { return report_; }
   Backend backend() const { return device_.backend; }
 
   // The file of hashes is there whole, or not at all.
@@ -82,24 +89,29 @@ class Verification {
 
   // True if nothing failed.
   bool report(bool with_features, Operation operation) const {
+    const std::optional<std::size_t> width = terminal_width(report_);
     if (with_features) {
-      fmt::print("drawn:");
-      const std::vector<std::string> all = verify::all_features(operation);
-      for (const std::string& name : all) {
+      std::string drawn = "drawn:";
+      for (const std::string& name : verify::all_features(operation)) {
         const auto found = features_.find(name);
-        fmt::print(" {} {}{}", name, found == features_.end() ? 0 : found->second,
-                   name == all.back() ? "\n" : ",");
+        drawn += fmt::format("{} {} {}", drawn.back() == ':' ? "" : ",", name,
+                             found == features_.end() ? 0 : found->second);
       }
+      fmt::print(report_, "{}\n", wrapped(drawn, width, 2));
     }
     std::int64_t failed = 0;
     for (const auto& [kernel, count] : counts_) {
       if (count.passed + count.refused + count.failed == 0) continue;
       const auto& [element, row, lse, whole, plain] = count.shares;
-      fmt::print(
-          "{:<20} {:>6} passed {:>6} refused {:>6} failed   of what is allowed at most: element "
-          "{:.0f} %, row {:.0f} %, lse {:.0f} %, whole {:.0f} %, plain {:.0f} %\n",
-          kernel, count.passed, count.refused, count.failed, 100 * element, 100 * row, 100 * lse,
-          100 * whole, 100 * plain);
+      const std::string counts = fmt::format("{:<20} {:>6} passed {:>6} refused {:>6} failed",
+                                             kernel, count.passed, count.refused, count.failed);
+      const std::string shares = fmt::format(
+          "of what is allowed at most: element {:.0f} %, row {:.0f} %, lse {:.0f} %, whole {:.0f} "
+          "%, plain {:.0f} %",
+          100 * element, 100 * row, 100 * lse, 100 * whole, 100 * plain);
+      const bool fits = !width || counts.size() + 3 + shares.size() <= *width;
+      fmt::print(report_, "{}{}{}\n", wrapped(counts, width, 4), fits ? "   " : "\n    ",
+                 wrapped(shares, width ? std::optional(*width - 4) : width, 4));
       failed += count.failed;
     }
     return failed == 0;
@@ -117,7 +129,8 @@ class Verification {
 
   Device device_;
   std::unique_ptr<OutputFile> bits_;
-  Config config_;  // empty: all that a kernel offers
+  std::FILE* report_;  // where results are told
+  Config config_;      // empty: all that a kernel offers
   std::map<std::string, Count> counts_;
   std::map<std::string, std::int64_t> features_;
 };
@@ -155,6 +168,8 @@ class Deadline {
 };
 
 int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
+  shared.check_environment();
+  require_file_name("--bits", options.bits);
   Verification verification(shared, options.bits);
   const Operation operation = options.backward ? Operation::backward : Operation::forward;
   if (options.problems.empty()) {
@@ -173,14 +188,17 @@ int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
       verification.run(problem, seed, progress);
     }
     progress.hide();
-    if (deadline) fmt::print("{} problems, seeds from {}\n", drawn, options.seed);
+    if (deadline) {
+      fmt::print(verification.report_stream(), "{} problems, seeds from {}\n", drawn, options.seed);
+    }
     verification.commit();
     return verification.report(true, operation) ? success : failed_check;
   }
-  Progress progress(static_cast<std::int64_t>(options.problems.size()));
-  for (std::size_t i = 0; i < options.problems.size(); ++i) {
-    progress.show(static_cast<std::int64_t>(i), options.problems[i]);
-    verification.run(Problem::parse(options.problems[i]), options.seed, progress);
+  const std::vector<std::string> problems = with_whole_problems(options.problems);
+  Progress progress(static_cast<std::int64_t>(problems.size()));
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    progress.show(static_cast<std::int64_t>(i), problems[i]);
+    verification.run(Problem::parse(problems[i]), options.seed, progress);
   }
   progress.hide();
   verification.commit();
@@ -195,23 +213,36 @@ void add_verify(CLI::App& app, Session& session) {
       add_command(app, session, "verify",
                   "Check kernels against the fp64 oracle: results, guard zones, unreachable "
                   "memory, repeatability",
+                  {.kernel = "Check this kernel only. Default: every kernel of the device",
+                   .config = "Check with these values: key=value,key=value. Default: every config "
+                             "that a kernel offers"},
                   [&session, options] { return verify_all(session.options, *options); });
-  command.add_option("problems", options->problems,
-                     "problems to check; without any, random ones are drawn");
-  command.add_option("--cases", options->cases, "how many random problems to draw")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  CLI::Option* problems = command
+                              .add_option("problems", options->problems,
+                                          "Problems to check; without any, random ones are drawn")
+                              ->type_name("PROBLEM");
+  CLI::Option* cases =
+      command.add_option("--cases", options->cases, "How many random problems to draw")
+          ->check(CLI::Validator(CLI::PositiveNumber).description(""))
+          ->capture_default_str()
+          ->type_name("N")
+          ->excludes(problems);
   command
       .add_option("--for", options->duration,
-                  "draw problems for so long instead, as in 90s, 10m or 2h; give a --seed not "
+                  "Draw problems for so long instead, as in 90s, 10m or 2h; give a --seed not "
                   "used before")
-      ->type_name("TIME");
-  command.add_option("--seed", options->seed, "seed of the first case; each next one adds 1")
-      ->capture_default_str();
-  command.add_flag("--backward", options->backward, "draw problems of backward");
+      ->type_name("TIME")
+      ->excludes(problems)
+      ->excludes(cases);
+  command.add_option("--seed", options->seed, "Seed of the first case; each random one adds 1")
+      ->capture_default_str()
+      ->type_name("N");
+  command.add_flag("--backward", options->backward, "Draw problems of backward")
+      ->excludes(problems);
   command
       .add_option("--bits", options->bits,
-                  "also write a hash of every result's bits: builds that agree write the same file")
+                  "Also write a hash of every result's bits: builds that agree write the same "
+                  "file. With - to standard output, and the report to standard error")
       ->type_name("FILE");
 }
 

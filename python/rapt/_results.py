@@ -57,7 +57,16 @@ def _machine(device: dict[str, Any]) -> Machine:
     return Machine(f"{device['name']}{threads}", *limits)
 
 
+_NUMBERS = ("seconds", "gflops", "gbps", "intensity")
+_NUMBERS_OR_NULL = ("roof_fraction", "speedup")
+
+
 def _row(machine: Machine, row: dict[str, Any]) -> Row:
+    for name in (*_NUMBERS, *_NUMBERS_OR_NULL):
+        if row[name] is None and name in _NUMBERS_OR_NULL:
+            continue
+        if not isinstance(row[name], (int, float)):
+            raise TypeError(f"a row's {name} is {row[name]!r}, not a number")
     return Row(
         machine=machine,
         problem=row["problem"],
@@ -74,11 +83,24 @@ def _row(machine: Machine, row: dict[str, Any]) -> Row:
     )
 
 
+def _fault(error: Exception) -> str:
+    """What is wrong with a file, in words of files."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text"
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON from line {error.lineno}, column {error.colno} on"
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return str(error)
+
+
 def read(path: pathlib.Path) -> tuple[list[Run], list[Row]]:
     """The runs of a file (one, or those that tools/gpu_check.py put together) and their rows that
     ended well."""
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(path.read_text(encoding="utf-8"))
         reports = list(content["reports"].values()) if "reports" in content else [content]
         runs, rows = [], []
         for report in reports:
@@ -93,11 +115,9 @@ def read(path: pathlib.Path) -> tuple[list[Run], list[Row]]:
                 if row["status"] == "ok" and row["seconds"]
             ]
     except OSError as error:
-        raise BadResults(f"{path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadResults(
-            f"{path} is not what `rapt bench --json` writes ({type(error).__name__}: {error})"
-        ) from error
+        raise BadResults(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadResults(f"{path} is not what `rapt bench --json` writes: {_fault(error)}") from error
     return runs, rows
 
 

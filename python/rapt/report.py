@@ -51,21 +51,23 @@ def page(runs: list[Run], rows: list[Row]) -> str:
 
     from . import _figures
 
+    colors = _figures.colors_of(rows)
     sections = [
-        ("Over the sequence length", "A line a kernel; the menu picks problem and machine.",
-         _figures.over_length(rows)),
+        ("Over the sequence length", "A line a kernel; the menu picks problem and machine. Crosses are peers.",
+         _figures.over_length(rows, colors)),
         ("Roofline", "Every row under the best limits measured on its machine. Crosses are peers.",
-         _figures.roofline(rows)),
-        ("Over naive", "Each kernel beside the naive one of the same run.",
-         _figures.speedups(rows)),
+         _figures.roofline(rows, colors)),
+        ("Over naive", "Each kernel beside the naive one of the same run; the largest mark is rapt's choice.",
+         _figures.speedups(rows, colors)),
         ("Beside others", "The kernel that rapt chooses, and other libraries on the same problem.",
-         _figures.peers(rows)),
+         _figures.peers(rows, colors)),
     ]  # fmt: skip
     parts = [
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>rapt: results</title>',
         f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head><body>",
         f"<h1>rapt: results</h1><p>{len(rows)} rows.</p>",
-        _runs_table(runs),
+        f"<details><summary>{len(set(runs))} runs, with the limits of their machines</summary>",
+        f"{_runs_table(runs)}</details>",
     ]
     for title, text, figure in sections:
         if figure is None:
@@ -95,7 +97,10 @@ def main(arguments: list[str] | None = None) -> int:
         if not rows:
             raise BadResults("the files hold no row that ended well; nothing to draw")
         options.output.write_text(page(runs, rows))
-    except (BadResults, OSError) as error:
+    except OSError as error:
+        print(f"rapt.report: cannot write {options.output}: {error.strerror}", file=sys.stderr)
+        return 2
+    except BadResults as error:
         print(f"rapt.report: {error}", file=sys.stderr)
         return 2
     print(f"{len(rows)} rows in {options.output}")

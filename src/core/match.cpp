@@ -38,9 +38,10 @@ std::int64_t product(std::int64_t a, std::int64_t b) {
 }
 
 // As a message calls it.
-std::string_view name_of(const Problem& p, const Axes& axes, std::size_t axis) {
+std::string name_of(const Problem& p, const TensorRule& rule, const Axes& axes, std::size_t axis) {
   constexpr std::array<std::string_view, 4> unused = {"first", "second", "third", "last"};
-  return axes[axis] == Axis::one ? unused[axis] : axis_name(p, axes[axis]);
+  return text(rule.name, "'s ", axes[axis] == Axis::one ? unused[axis] : axis_name(p, axes[axis]),
+              " axis");
 }
 
 }  // namespace
@@ -129,11 +130,19 @@ Sizes Matcher::match(const Arguments& arguments) const {
   for (std::size_t i = 0; i < absent_count_; ++i)
     fits = fits && !(arguments.*absent_[i]->member).present();
   if (!fits) {
-    require_presence(arguments);
-    require_bounds(arguments, sizes);
-    for (const Expected& one : expected) require_fit(arguments.*one.rule->member, one, of_axes);
+    require_sizes(arguments);
+    for (const Expected& one : expected) require_layout(arguments.*one.rule->member, one, of_axes);
   }
   return sizes;
+}
+
+void Matcher::require_sizes(const Arguments& arguments) const {
+  require_presence(arguments);
+  const Sizes sizes = sizes_of(arguments);
+  require_bounds(arguments, sizes);
+  const AxisSizes of_axes = axis_sizes(problem_, sizes);
+  for (const Expected& one : std::span(expected_.data(), expected_count_))
+    require_size(arguments.*one.rule->member, one, of_axes);
 }
 
 void Matcher::require_memory_of_their_own(const Arguments& arguments) const {
@@ -192,15 +201,10 @@ void Matcher::require_bounds(const Arguments& a, const Sizes& sizes) const {
   }
 }
 
-void Matcher::require_fit(const Tensor& tensor, const Expected& expected,
-                          const AxisSizes& sizes) const {
+void Matcher::require_size(const Tensor& tensor, const Expected& expected,
+                           const AxisSizes& sizes) const {
   const Problem& p = problem_;
   const TensorRule& rule = *expected.rule;
-  const auto axis_of = [&](std::size_t axis) {
-    return text(rule.name, "'s ", name_of(p, expected.axes, axis), " axis");
-  };
-  Shape shape = {};
-  for (std::size_t axis = 0; axis < 4; ++axis) shape[axis] = size_of(sizes, expected.axes[axis]);
   for (std::size_t axis = 0; axis < 4; ++axis) {
     if (rule.pairs) {
       constexpr Axes full_axes = {Axis::batch, Axis::head, Axis::q_len, Axis::kv_len};
@@ -212,10 +216,22 @@ void Matcher::require_fit(const Tensor& tensor, const Expected& expected,
         fault(what, " is ", is_broadcast(tensor, axis) ? "" : "not ",
               "broadcast; the problem was planned the other way");
       }
-    } else if (tensor.size[axis] != shape[axis]) {
-      fault(axis_of(axis), " has size ", tensor.size[axis], "; the problem wants ", shape[axis]);
+    } else if (const std::int64_t wanted = size_of(sizes, expected.axes[axis]);
+               tensor.size[axis] != wanted) {
+      fault(name_of(p, rule, expected.axes, axis), " has size ", tensor.size[axis],
+            "; the problem wants ", wanted,
+            expected.axes[axis] == Axis::one ? ", as of every axis that is not used" : "");
     }
   }
+}
+
+void Matcher::require_layout(const Tensor& tensor, const Expected& expected,
+                             const AxisSizes& sizes) const {
+  const Problem& p = problem_;
+  const TensorRule& rule = *expected.rule;
+  Shape shape = {};
+  for (std::size_t axis = 0; axis < 4; ++axis) shape[axis] = size_of(sizes, expected.axes[axis]);
+  const auto axis_of = [&](std::size_t axis) { return name_of(p, rule, expected.axes, axis); };
   if (is_empty(shape)) return;
   for (std::size_t axis = 0; axis < 4; ++axis) {
     const std::int64_t given = tensor.stride[axis], wanted = expected.stride[axis];

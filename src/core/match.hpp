@@ -18,6 +18,10 @@ class Matcher {
   // no data.
   Sizes match(const Arguments& arguments) const;
 
+  // The first half of match(), for a problem whose layouts nobody has validated: throws Error at
+  // the first tensor that is missing, superfluous, of another type or size.
+  void require_sizes(const Arguments& arguments) const;
+
   // Of a run, whose tensors match: throws Error where a result shares memory with another tensor. A
   // problem can be made of tensors that are not there yet.
   void require_memory_of_their_own(const Arguments& arguments) const;
@@ -38,7 +42,8 @@ class Matcher {
   Sizes sizes_of(const Arguments& arguments) const;
   void require_presence(const Arguments& arguments) const;
   void require_bounds(const Arguments& arguments, const Sizes& sizes) const;
-  void require_fit(const Tensor& tensor, const Expected& expected, const AxisSizes& sizes) const;
+  void require_size(const Tensor& tensor, const Expected& expected, const AxisSizes& sizes) const;
+  void require_layout(const Tensor& tensor, const Expected& expected, const AxisSizes& sizes) const;
 
   const Problem& problem_;
   const Sizes planned_;

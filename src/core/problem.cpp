@@ -10,6 +10,7 @@
 #include "src/core/match.hpp"
 #include "src/core/tensors.hpp"
 #include "src/core/text.hpp"
+#include "src/core/validate.hpp"
 
 namespace rapt {
 namespace {
@@ -238,8 +239,10 @@ Problem Problem::of(const Arguments& a, const Options& options) {
       strides = without_idle_axes(strides, shape_of(p, rule));
     }
   }
+  validate_meaning(p);
+  Matcher(p).require_sizes(a);
   p.alignment = alignment_of(a, p);
-  p.validate();
+  validate_layouts(p);
   match(p, a);
   return p;
 }

@@ -11,8 +11,11 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <vector>
 
+#include "src/core/closest.hpp"
 #include "src/core/layout.hpp"
+#include "src/core/problem_tokens.hpp"
 #include "src/core/tensors.hpp"
 #include "src/core/text.hpp"
 
@@ -50,12 +53,14 @@ class Draft {
  private:
   template <class... Parts>
   [[noreturn]] void fault(const Parts&... parts) const {
-    throw Error(ErrorCode::invalid_argument, text("cannot read '", token_.whole, "' at character ",
-                                                  token_.column, " of the problem: ", parts...));
+    throw Error(ErrorCode::invalid_argument,
+                text("cannot read '", token_.whole, "' at character ", token_.column,
+                     " of the problem: ", parts..., "; tokens are ", problem_token_list()));
   }
   template <class... Parts>
   [[noreturn]] static void incomplete(const Parts&... parts) {
-    throw Error(ErrorCode::invalid_argument, text("the problem is incomplete: ", parts...));
+    throw Error(ErrorCode::invalid_argument, text("the problem is incomplete: ", parts...,
+                                                  "; tokens are ", problem_token_list()));
   }
 
   void once(std::string_view slot) {
@@ -289,10 +294,21 @@ class Draft {
     return true;
   }
 
+  // Tokens that can be mistyped: those that are not a letter and a number.
+  static std::vector<std::string_view> words() {
+    std::vector<std::string_view> result;
+    for (const ProblemToken& token : problem_tokens()) {
+      const std::string_view first = token.forms.substr(0, token.forms.find(' '));
+      if (first.size() > 2 && std::isalpha(static_cast<unsigned char>(first[1])))
+        result.push_back(first);
+    }
+    for (const DType type : {DType::f32, DType::f16, DType::bf16}) result.push_back(name(type));
+    return result;
+  }
+
   void read() {
     if (read_word() || read_strides() || read_type() || read_length() || read_value()) return;
-    fault(
-        "no token has this form; a problem is written like 'b2 h32/8 q1 kv8192 d128 bf16 causal'");
+    fault("no token has this form", did_you_mean(token_.whole, words()));
   }
 
   std::string_view problem_;
@@ -377,6 +393,15 @@ Problem Draft::build() const {
 }
 
 }  // namespace
+
+bool reads_as_problem_tokens(std::string_view text) {
+  try {
+    Draft(text).read_all();
+  } catch (const Error&) {
+    return false;
+  }
+  return text.find_first_not_of(" \t\n") != std::string_view::npos;
+}
 
 Problem Problem::parse(std::string_view text) {
   Draft draft(text);

@@ -6,6 +6,7 @@
 #include "src/core/fault.hpp"
 #include "src/core/layout.hpp"
 #include "src/core/tensors.hpp"
+#include "src/core/validate.hpp"
 
 namespace rapt {
 namespace {
@@ -114,25 +115,6 @@ void check_broadcasts(const Problem& p, const ScoreTensor& tensor, std::string_v
   }
 }
 
-void check_layouts(const Problem& p) {
-  for (const TensorRule& rule : tensor_rules()) {
-    if (rule.pairs && rule.wanted(p)) check_broadcasts(p, p.*rule.pairs, rule.name);
-  }
-  for (const TensorRule& rule : tensor_rules()) {
-    const Problem::Strides* strides = strides_in(p, rule);
-    if (!strides || !rule.wanted(p)) continue;
-    const Shape shape = shape_of(p, rule);
-    check_strides(rule.name, shape, *strides, size_in_bytes(rule.dtype(p)));
-    if (rule.written(p.operation)) check_no_overlap(rule.name, shape, *strides);
-  }
-  const std::int64_t widest = alignment_of_strides(p);
-  const std::int64_t least = size_in_bytes(p.dtype);
-  if (p.alignment < least || p.alignment > widest || (p.alignment & (p.alignment - 1)) != 0) {
-    fault("the alignment is ", p.alignment,
-          " bytes; with these strides it must be a power of two from ", least, " to ", widest);
-  }
-}
-
 void check_types(const Problem& p) {
   if (p.dtype != DType::f32 && p.dtype != DType::f16 && p.dtype != DType::bf16)
     fault("the element type is ", name(p.dtype), "; it must be f32, f16 or bf16");
@@ -189,17 +171,41 @@ void check_gradients(const Problem& p) {
 
 }  // namespace
 
-void Problem::validate() const {
-  if (operation != Operation::forward && operation != Operation::backward) {
-    fault("the operation is ", static_cast<std::int32_t>(operation),
+void validate_meaning(const Problem& p) {
+  if (p.operation != Operation::forward && p.operation != Operation::backward) {
+    fault("the operation is ", static_cast<std::int32_t>(p.operation),
           "; rapt computes forward (0) and backward (1)");
   }
-  check_types(*this);
-  check_gradients(*this);
-  check_sizes(*this);
-  check_bounds(*this);
-  if (alibi_per_sequence && !alibi) fault("slopes per sequence are said, but no slopes (alibi)");
-  check_layouts(*this);
+  check_types(p);
+  check_gradients(p);
+  check_sizes(p);
+  check_bounds(p);
+  if (p.alibi_per_sequence && !p.alibi)
+    fault("slopes per sequence are said, but no slopes (alibi)");
+}
+
+void validate_layouts(const Problem& p) {
+  for (const TensorRule& rule : tensor_rules()) {
+    if (rule.pairs && rule.wanted(p)) check_broadcasts(p, p.*rule.pairs, rule.name);
+  }
+  for (const TensorRule& rule : tensor_rules()) {
+    const Problem::Strides* strides = strides_in(p, rule);
+    if (!strides || !rule.wanted(p)) continue;
+    const Shape shape = shape_of(p, rule);
+    check_strides(rule.name, shape, *strides, size_in_bytes(rule.dtype(p)));
+    if (rule.written(p.operation)) check_no_overlap(rule.name, shape, *strides);
+  }
+  const std::int64_t widest = alignment_of_strides(p);
+  const std::int64_t least = size_in_bytes(p.dtype);
+  if (p.alignment < least || p.alignment > widest || (p.alignment & (p.alignment - 1)) != 0) {
+    fault("the alignment is ", p.alignment,
+          " bytes; with these strides it must be a power of two from ", least, " to ", widest);
+  }
+}
+
+void Problem::validate() const {
+  validate_meaning(*this);
+  validate_layouts(*this);
 }
 
 }  // namespace rapt

@@ -1,4 +1,7 @@
 // The list of backends, and looking things up in both lists.
+#include <vector>
+
+#include "src/core/closest.hpp"
 #include "src/core/text.hpp"
 #include "src/cpu/device.hpp"
 #include "src/library/registry.hpp"
@@ -39,12 +42,15 @@ const BackendOperations& find_backend(Backend backend) {
 }
 
 const Kernel& find_kernel(std::string_view name) {
-  std::string names;
+  std::string list;
+  std::vector<std::string_view> names;
   for (const Kernel* kernel : registered_kernels()) {
     if (kernel->name == name) return *kernel;
-    names += text(names.empty() ? "" : ", ", kernel->name);
+    names.push_back(kernel->name);
+    list += text(list.empty() ? "" : ", ", kernel->name);
   }
-  throw Error(ErrorCode::not_found, text("there is no kernel '", name, "'; there are ", names));
+  throw Error(ErrorCode::not_found, text("there is no kernel '", name, "'",
+                                         did_you_mean(name, names), "; there are ", list));
 }
 
 std::vector<KernelInfo> kernels() {

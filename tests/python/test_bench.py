@@ -13,6 +13,7 @@ FIELDS = [
     "error_bound", "speedup",
 ]  # fmt: skip
 SMALL = "b1 h2 s33 d16 f32 causal"
+OTHER = "b1 h2 q1 kv9 d16 f32"
 TOO_LARGE = "b1 h64 s4000000000 d64 f32"  # more tensors than any memory holds
 
 
@@ -145,9 +146,26 @@ def test_kernels_that_are_chosen_by_name_only_run_when_named(rapt):
     assert "cpu.oracle" in rapt.ok("bench", SMALL, "--kernel", "cpu.oracle", "--seconds", "0")
 
 
+def test_rows_go_to_standard_output_and_the_table_to_the_other(rapt):
+    lines = rapt("bench", SMALL, OTHER, "--seconds", "0", "--csv", "-")
+    rows = list(csv.DictReader(lines.stdout.splitlines()))
+    assert list(dict.fromkeys(row["problem"] for row in rows)) == [SMALL, OTHER]
+    assert all(list(row) == FIELDS for row in rows)
+    whole = rapt("bench", SMALL, OTHER, "--seconds", "0", "--json", "-")
+    assert [row["kernel"] for row in json.loads(whole.stdout)["rows"]] == [
+        row["kernel"] for row in rows
+    ]
+    for result in (lines, whole):
+        assert result.returncode == 0 and "of roof" in result.stderr and OTHER in result.stderr
+
+
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
+        (["--json", SMALL], f"--json takes a file to write to, and '{SMALL}' is a problem; write"),
+        (["--csv", "ladder"], "--csv takes a file to write to, and 'ladder' is a suite; write"),
+        (["--json", *SMALL.split()], "--json takes a file to write to, and 'b1' is a problem; write"),
+        ([SMALL, "--json", "-", "--csv", "-"], "--json and --csv both go to standard output"),
         (["ladders"], "neither a suite"),
         (["b1 h2 s33 d16 nonsense"], "cannot read 'nonsense'"),
         ([SMALL, "--json", "no/such/folder/rows.json"], "no/such/folder/rows.json"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -9,7 +10,13 @@ import pytest
 from command_line import Rapt
 
 PROBLEM = "b2 h32/8 q1 kv8192 d128 bf16 causal page16"
-COMMANDS = ["devices", "kernels", "explain", "bench", "verify", "run", "tune"]
+COMMANDS = ["devices", "kernels", "explain", "bench", "verify", "run", "tune", "help", "completion"]
+SHARED = ["--device", "--kernel", "--config", "--threads"]
+# The shared options that a command does not take.
+WITHOUT = {
+    "devices": {"--kernel", "--config"}, "kernels": {"--config", "--threads"},
+    "tune": {"--config"}, "help": set(SHARED), "completion": set(SHARED),
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -24,10 +31,59 @@ def test_help_of_the_program_names_every_command(rapt):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_command_names_the_shared_options(rapt, command):
+def test_help_of_a_command_names_the_shared_options_that_it_takes(rapt, command):
     text = rapt.ok(command, "--help")
-    for option in ["--device", "--kernel", "--config", "--threads", "--help"]:
-        assert option in text
+    assert text == rapt.ok("help", command)
+    for option in SHARED:
+        takes = option not in WITHOUT.get(command, set())
+        assert (f"\n  {option} " in text) == takes, option
+        if not takes:
+            shell = ["bash"] if command == "completion" else []
+            sentence = rapt.fails(command, *shell, option, "1")
+            assert sentence == f"{command} has no option {option}; see rapt {command} --help"
+
+
+def test_defaults_in_the_help_are_those_of_the_command(rapt):
+    for command, kernel in {
+        "bench": "every kernel that rapt may choose", "verify": "every kernel of the device",
+        "explain": "RAPT_KERNEL, else rapt's choice", "run": "RAPT_KERNEL, else rapt's choice",
+        "tune": "every kernel that rapt may choose",
+    }.items():  # fmt: skip
+        (line,) = [line for line in rapt.ok(command, "--help").splitlines() if "--kernel KERNEL" in line]
+        assert line.endswith(f"Default: {kernel}"), line
+    assert "Show this chip only: cpu, cuda:0 or hip:0. Default: all" in rapt.ok("devices", "--help")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["verify", "s4 d8", "--cases", "3"], ["verify", "s4 d8", "--for", "1s"],
+        ["verify", "--cases", "3", "--for", "1s"],
+        ["bench", "s4 d8", "--chosen", "--within", "2"],
+    ],
+)  # fmt: skip
+def test_options_that_would_be_ignored_are_refused(rapt, arguments):
+    assert "excludes" in rapt.fails(*arguments)
+
+
+def test_help_on_problems_lists_the_tokens_of_the_docs(rapt, source_dir):
+    docs = (source_dir / "docs" / "architecture.md").read_text()
+    table = docs.split("\n## Problem strings\n")[1].split("\n## ")[0]
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    in_docs = {token for cell in cells for code in re.findall("`([^`]+)`", cell) for token in code.split()}
+    lines = rapt.ok("help", "problem").split("\ntoken ")[1].splitlines()[1:]
+    listed = {token for line in lines for token in re.split("  +", line)[0].split()}
+    assert {re.match("[a-z-]+", token)[0] for token in listed} == {
+        re.match("[a-z-]+", token)[0] for token in in_docs
+    } | {"bshd"}
+
+
+@pytest.mark.parametrize("topic", ["benhc", "problems"])
+def test_help_on_something_else_names_what_there_is(rapt, topic):
+    meant = {"benhc": "bench", "problems": "problem"}[topic]
+    assert rapt.fails("help", topic).startswith(
+        f"there is no help on '{topic}' (did you mean {meant}?); there is on problem, man, devices"
+    )
 
 
 def test_version_is_one_line(rapt):
@@ -42,7 +98,7 @@ def test_version_is_one_line(rapt):
         (["think"], "'think' is not a command; there are devices, kernels"),
         (["explain"], "problem is required; see rapt explain --help"),
         (["kernels", "--loud"], "--loud; see rapt kernels --help"),
-        (["kernels", "more"], "more; see rapt kernels --help"),
+        (["kernels", "more"], "kernels takes no 'more'; see rapt kernels --help"),
         (["explain", PROBLEM, "--threads", "many"], "--threads = many"),
         (["explain", PROBLEM, "--threads", "0"], "--threads is 0; it must be from 1 to 1024"),
         (["explain", PROBLEM, "--threads", "-3"], "--threads is -3; it must be from 1 to 1024"),
@@ -51,7 +107,14 @@ def test_version_is_one_line(rapt):
         (["explain", PROBLEM, "--device", "cuda:77"], "cuda"),
         (["explain", PROBLEM, "--device", "cuda:0", "--threads", "2"], "--threads is for the CPU"),
         (["explain", PROBLEM, "--kernel", "cpu.magic"], "there is no kernel 'cpu.magic'; there are"),
-        (["devices", "--kernel", "cpu.magic"], "there is no kernel 'cpu.magic'; there are"),
+        (["explain", PROBLEM, "--kernel", "flash"], "'flash' (did you mean cpu.flash?); there are"),
+        (["explain", PROBLEM, "--kernel", "cpu.falsh"], "'cpu.falsh' (did you mean cpu.flash?)"),
+        (["bnech"], "'bnech' is not a command (did you mean bench?); there are"),
+        (["bench", "--secnods", "1"], "no option --secnods (did you mean --seconds?); see rapt bench"),
+        (["bench", "lader"], "(did you mean ladder?)"),
+        (["bench", "b1", "s16", "d8", "casual"], "cannot read 'casual' at character 11 of the problem"),
+        (["tune", "s16 d8 windw12"], "no token has this form (did you mean window128?); tokens are b2"),
+        (["verify", "s16"], "incomplete: it needs a head dim, as in d128; tokens are b2 h32 h32/8 s2048"),
         (["explain", PROBLEM, "--config", "tile"], "cannot read 'tile' of the config"),
         (["explain", PROBLEM, "--config", "no_such_key=1"], "no config key 'no_such_key'"),
         (["explain", "b2 h32/7 s16 d8 f32"], "32 heads cannot share 7 kv heads evenly"),
@@ -177,8 +240,18 @@ def test_a_build_without_chips_says_so(rapt):
     assert ("this build has no CUDA backend, and so no chips by name" in sentence) != with_cuda
 
 
-def test_explain_takes_a_problem_in_several_words(rapt):
+def test_a_problem_need_not_be_quoted(rapt, tmp_path):
     assert rapt.ok("explain", *PROBLEM.split()) == rapt.ok("explain", PROBLEM)
+    words = ["b2", "h4/2", "q3", "kv9", "d8", "f16", "causal"]
+    assert rapt.ok("verify", *words) == rapt.ok("verify", " ".join(words))
+    report = json.loads(rapt("bench", *words, "s4 d8", "--seconds", "0", "--json", "-").stdout)
+    assert list(dict.fromkeys(row["problem"] for row in report["rows"])) == [
+        " ".join(words), "b1 h1 s4 d8 f32",
+    ]  # fmt: skip
+    assert report["command"] == f'rapt bench "{" ".join(words)}" "s4 d8" --seconds 0'
+    tuning = tmp_path / "tuning.txt"
+    rapt.ok("tune", *words, "--seconds", "0", "--output", tuning)
+    assert f"| {' '.join(words)} |" in tuning.read_text()
 
 
 def test_naming_a_kernel_makes_it_the_choice(rapt):
@@ -187,6 +260,14 @@ def test_naming_a_kernel_makes_it_the_choice(rapt):
     by_environment = json.loads(rapt.ok("explain", PROBLEM, "--json", RAPT_KERNEL="cpu.oracle"))
     assert by_environment["kernel"] == "cpu.oracle"
     assert "RAPT_KERNEL" in by_environment["reason"]
+
+
+@pytest.mark.parametrize("command", ["bench", "verify", "tune"])
+def test_a_wrong_kernel_in_the_environment_is_refused_by_all_who_race_kernels(rapt, command):
+    sentence = rapt.fails(command, "s4 d8", RAPT_KERNEL="naive")
+    assert sentence.startswith(
+        "RAPT_KERNEL is wrong: there is no kernel 'naive' (did you mean cpu.naive?); there are cpu."
+    )
 
 
 def test_a_wrong_kernel_in_the_environment_is_an_error_beside_the_table(rapt):

@@ -48,6 +48,17 @@ def test_the_install_holds_headers_libraries_program_and_suites(prefix, source_d
     assert suites and suites == {path.name for path in (prefix / "share/rapt/suites").iterdir()}
 
 
+def test_the_program_comes_with_its_manual_page_and_completions(prefix):
+    program = prefix / "bin" / "rapt"
+    for name, command in {
+        "man/man1/rapt.1": ["help", "man"],
+        "bash-completion/completions/rapt": ["completion", "bash"],
+        "zsh/site-functions/_rapt": ["completion", "zsh"],
+        "fish/vendor_completions.d/rapt.fish": ["completion", "fish"],
+    }.items():
+        assert (prefix / "share" / name).read_text() == run(program, *command)
+
+
 def test_the_shared_library_exports_rapt_only(prefix):
     library = installed_file(prefix, "librapt.so")
     lines = run("nm", "--dynamic", "--defined-only", "--demangle", library).splitlines()

@@ -415,3 +415,33 @@ def test_a_pipe_will_do_as_input(rapt, tmp_path, random):
     subprocess.run([rapt.program, *map(str, arguments)], input=content, env=rapt.environment,
                    timeout=60, check=True)
     close(np.load(tmp_path / "out.npy"), plain_attention(**arrays)[0])
+
+
+def test_arrays_go_through_standard_streams(rapt, random, tmp_path):
+    arrays = inputs(random)
+    save(tmp_path, arrays)
+    files = [tmp_path / f"{name}.npy" for name in "qkv"]
+    rapt.ok("run", *files, "-o", tmp_path / "out.npy")
+    result = subprocess.run(
+        [rapt.program, "run", "-", *files[1:], "-o", "-"], input=files[0].read_bytes(),
+        capture_output=True, env=rapt.environment, timeout=60, check=True,
+    )
+    assert (result.stdout, result.stderr) == ((tmp_path / "out.npy").read_bytes(), b"")
+    assert not (tmp_path / "-").exists()
+
+
+def test_a_standard_stream_has_one_place(rapt, random, tmp_path):
+    save(tmp_path, inputs(random))
+    files = [tmp_path / f"{name}.npy" for name in "qkv"]
+    sentence = rapt.fails("run", "-", "-", files[2], "-o", tmp_path / "out.npy")
+    assert sentence.startswith("more than one input is -; standard input holds one array")
+    assert "both name -" in rapt.fails("run", *files, "-o", "-", "--lse", "-")
+    screen, program_end = os.openpty()
+    result = subprocess.run(
+        [rapt.program, "run", *files, "-o", "-"], stdout=program_end, stderr=subprocess.PIPE,
+        text=True, env=rapt.environment, timeout=60, check=False,
+    )
+    os.close(program_end)
+    os.close(screen)
+    assert result.returncode == 2
+    assert "would go to the terminal as binary data" in result.stderr

@@ -113,11 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
         ArgumentsFault{"overflowing product",
                        [](auto& a) { a.q.size[0] = a.q.size[1] = std::int64_t{1} << 40; },
                        "batch × query heads × query length is"},
-        ArgumentsFault{"overflowing extent",
-                       [](auto& a) {
-                         a.q.size[1] = std::int64_t{1} << 40;
-                         a.q.stride[1] = std::int64_t{1} << 40;
-                       },
+        ArgumentsFault{"overflowing extent", [](auto& a) { a.q.stride[1] = std::int64_t{1} << 61; },
                        "q spans more bytes than 64-bit indexing reaches"},
         ArgumentsFault{"no heads", [](auto& a) { a.q.size[2] = 0; }, "number of heads is 0"},
         ArgumentsFault{"no kv heads", [](auto& a) { a.k.size[2] = 0; }, "kv heads is 0"},
@@ -175,6 +171,34 @@ INSTANTIATE_TEST_SUITE_P(
                        "out overlaps itself: 2 × 3 × 4 × 6 elements have strides 72, 24, 5"},
         ArgumentsFault{"broadcast lse", [](auto& a) { a.lse.stride[1] = 0; },
                        "lse overlaps itself"}));
+
+// Wrong sizes whose strides look wrong too, where the problem has the other size.
+class FaultySizes : public FaultyArguments {};
+TEST_P(FaultySizes, AreToldBeforeStrides) { expect_refused("b1 h2 q4 kv5 d8 f32 lse sink"); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, FaultySizes,
+    ::testing::Values(
+        ArgumentsFault{"k's batch", [](auto& a) { a.k.size[0] = 2; },
+                       "k's batch axis has size 2; the problem wants 1"},
+        ArgumentsFault{"k's batch and v's strides",
+                       [](auto& a) { a.v.size[0] = 2, a.k.stride[1] = -1; },
+                       "v's batch axis has size 2; the problem wants 1"},
+        ArgumentsFault{"a short lse",
+                       [](auto& a) {
+                         a.lse = Tensor::dense(a.lse.data, DType::f32, {1, 2, 3, 1});
+                       },
+                       "lse's seq axis has size 3; the problem wants 4"},
+        ArgumentsFault{"an lse without a last axis", [](auto& a) { a.lse.size[3] = 0; },
+                       "lse's last axis has size 0; the problem wants 1, as of every axis that is "
+                       "not used"},
+        ArgumentsFault{"sinks without a last axis", [](auto& a) { a.sinks.size[3] = 0; },
+                       "sinks's last axis has size 0; the problem wants 1"},
+        ArgumentsFault{"an empty out", [](auto& a) { a.out.size[3] = 0; },
+                       "out's dim axis has size 0; the problem wants 8"},
+        ArgumentsFault{"a misaligned k of another size",
+                       [](auto& a) { a.k.size[0] = 2, a.k.data = moved(a.k, 1); },
+                       "k's batch axis has size 2"}));
 
 class FaultyPackedArguments : public FaultyArguments {};
 TEST_P(FaultyPackedArguments, AreRefusedByName) {

@@ -48,7 +48,8 @@ def make(tmp_path, *contents):
     files = []
     for number, content in enumerate(contents):
         files.append(tmp_path / f"{number}.json")
-        files[-1].write_text(content if isinstance(content, str) else json.dumps(content))
+        text = content if isinstance(content, (str, bytes)) else json.dumps(content)
+        files[-1].write_bytes(text if isinstance(text, bytes) else text.encode())
     page = tmp_path / "report.html"
     command = [sys.executable, "-m", "rapt.report", *files, "-o", page]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -112,12 +113,66 @@ def test_the_recorded_results_can_be_drawn(source_dir, tmp_path):
     assert (result.returncode, result.stderr) == (0, "")
 
 
+def figures(contents, tmp_path):
+    """The figures of a page, as plotly is given them: a list of traces and a layout for each."""
+    result, page = make(tmp_path, contents)
+    assert result.returncode == 0, result
+    found = re.findall(r"Plotly\.newPlot\(\s*\"[^\"]+\",\s*", page.read_text())
+    decoder, text, places = json.JSONDecoder(), page.read_text(), []
+    for call in found:
+        start = text.index(call) + len(call)
+        traces, end = decoder.raw_decode(text, start)
+        layout, _ = decoder.raw_decode(text, end + re.match(r",\s*", text[end:]).end())
+        places.append((traces, layout))
+    assert len(places) == 4
+    return places
+
+
+def test_a_solver_has_one_color_and_one_name_in_every_figure(tmp_path):
+    """Also where a figure leaves solvers out, as those over naive and beside others do."""
+    rows = ROWS + [row("b1 h1 s128 d64 f32", 0.02 + i, kernel=f"cpu.z{i}", chosen=False) for i in range(20)]
+    colors = {}
+    for traces, _ in figures(report(rows), tmp_path):
+        for trace in traces:
+            if trace["name"].startswith("roof"):
+                continue
+            color = trace.get("line", {}).get("color") or trace["marker"]["color"]
+            colors.setdefault(trace["name"], set()).add(color)
+    assert colors.keys() == {"cpu.flash", "cpu.naive", "torch-flash", *(f"cpu.z{i}" for i in range(20))}
+    assert all(len(found) == 1 for found in colors.values())
+    assert len(set.union(*colors.values())) == len(colors)
+
+
+def test_axes_have_powers_of_two_as_people_say_them(tmp_path):
+    rows = [row(f"b1 h1 s{2**n} d64 f32", 0.01, speedup=2.0 ** (n - 12)) for n in range(9, 18)]
+    (_, lengths), (_, roof), (_, naive), _ = figures(report(rows + [peer(rows[0]["problem"], 1)]), tmp_path)
+    ticks = dict(zip(lengths["xaxis"]["ticktext"], lengths["xaxis"]["tickvals"], strict=True))
+    assert ticks["512"] == 512 and ticks["1 k"] == 1024 and ticks["32 k"] == 32768
+    assert ticks["128 k"] == 2**17 and len(ticks) == 9
+    assert {"1/8", "1", "32"} <= set(naive["xaxis"]["ticktext"])
+    assert "64" in roof["xaxis"]["ticktext"]
+
+
+def test_many_results_over_naive_have_a_line_for_each_problem(tmp_path):
+    many = [f"b{batch} h1 s128 d64 f32" for batch in range(1, 101)]
+    rows = [row(problem, 0.01, speedup=speedup) for problem in many for speedup in (2.0, 3.0)]
+    rows.append(peer(many[0], 1))
+    _, _, (traces, layout), _ = figures(report(rows + [row("b1 h1 s256 d64 f32", 1)]), tmp_path)
+    (trace,) = traces
+    assert sorted(set(trace["y"])) == sorted([*many, "b1 h1 s256 d64 f32"])
+    assert len(trace["y"]) == 101 and set(trace["x"]) == {3.0}, "the best run of each"
+    assert layout["height"] < 25 * 101
+
+
 @pytest.mark.parametrize(
     "content, sentence",
     [
-        ("not JSON", "is not what `rapt bench --json` writes"),
+        ("not JSON", "is not what `rapt bench --json` writes: it is not JSON from line 1, column 1 on"),
         ("[1, 2]", "is not what `rapt bench --json` writes"),
-        ('{"rows": []}', "is not what `rapt bench --json` writes"),
+        ('{"rows": []}', "is not what `rapt bench --json` writes: it has no 'devices'"),
+        (b"\x93NUMPY\xff", "is not what `rapt bench --json` writes: it is not text"),
+        ("[" * 100000, "is not what `rapt bench --json` writes: it is nested too deeply"),
+        (json.dumps(report([row("s1 d1", 1.0) | {"seconds": "fast"}])), "a row's seconds is 'fast', not a number"),
         (json.dumps(report([])), "nothing to draw"),
     ],
 )
@@ -125,3 +180,17 @@ def test_other_files_get_a_sentence(tmp_path, content, sentence):
     result, page = make(tmp_path, content)
     assert result.returncode == 2 and sentence in result.stderr
     assert len(result.stderr.splitlines()) == 1 and not page.exists()
+
+
+def test_a_file_that_is_not_there_or_cannot_be_written_gets_a_sentence(tmp_path):
+    command = [sys.executable, "-m", "rapt.report"]
+    result = subprocess.run([*command, tmp_path / "no.json"], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr == f"rapt.report: cannot read {tmp_path}/no.json: No such file or directory\n"
+    good = tmp_path / "good.json"
+    good.write_text(json.dumps(report(ROWS)))
+    result = subprocess.run(
+        [*command, good, "-o", tmp_path / "no" / "report.html"], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"rapt.report: cannot write {tmp_path}/no/report.html: No such file")
