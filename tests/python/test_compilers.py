@@ -44,10 +44,3 @@ def test_an_older_standard_gets_a_sentence_first(compiler, source_dir, tmp_path)
     result = compile_with(compiler, tmp_path, source_dir, USE, "c++17")
     errors = [line for line in result.stderr.splitlines() if "error" in line]
     assert "rapt/rapt.hpp needs C++20: compile with -std=c++20" in errors[0], result.stderr
-
-
-def test_every_header_of_the_api_includes_what_it_uses(source_dir):
-    text = (source_dir / "include/rapt/rapt.hpp").read_text()
-    homes = {"std::pair": "utility", "std::vector": "vector", "std::span": "span"}
-    for name, header in homes.items():
-        assert name not in text or f"#include <{header}>" in text
