@@ -1,4 +1,13 @@
-# Warnings for our own targets, and sanitizers for everything in the build.
+# The oldest compilers, warnings for our own targets, and sanitizers for everything in the build.
+
+set(oldest_GNU 11)
+set(oldest_Clang 14)
+set(oldest ${oldest_${CMAKE_CXX_COMPILER_ID}})
+if(oldest AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS oldest)
+  message(FATAL_ERROR "${CMAKE_CXX_COMPILER} is ${CMAKE_CXX_COMPILER_ID} \
+${CMAKE_CXX_COMPILER_VERSION}; rapt needs g++ ${oldest_GNU}, clang ${oldest_Clang} or newer: \
+configure with -DCMAKE_CXX_COMPILER=...")
+endif()
 
 function(rapt_warnings target)
   target_compile_options(${target} PRIVATE

@@ -49,8 +49,14 @@ function(rapt_add_hip_objects objects)
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${RAPT_HIP_COMPILER} ${options} -MD -MF ${object}.d
               -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
-      # A mark that only linkers of device code look for would be seen outside of librapt.so.
-      COMMAND ${CMAKE_OBJCOPY} --wildcard --localize-symbol=__hip_cuid_* ${object}
+      # A mark that only linkers of device code look for would be seen outside of librapt.so. What
+      # the compiler's code calls of the runtime goes through src/hip/compiled_code.cpp.
+      COMMAND ${CMAKE_OBJCOPY} --wildcard --localize-symbol=__hip_cuid_*
+              --redefine-sym __hipRegisterFatBinary=rapt_hip_register_file
+              --redefine-sym __hipRegisterFunction=rapt_hip_register_kernel
+              --redefine-sym __hipUnregisterFatBinary=rapt_hip_unregister_file
+              --redefine-sym __hipPopCallConfiguration=rapt_hip_pop_launch
+              --redefine-sym hipLaunchKernel=rapt_hip_launch_kernel ${object}
       DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source}
       DEPFILE ${object}.d
       COMMENT "Building HIP object src/${source}.o"

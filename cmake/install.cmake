@@ -1,5 +1,5 @@
 # `cmake --install`: headers, both libraries, the program with its manual page and completions, the
-# suites, and what CMake and pkg-config need to find them.
+# suites, the documentation, and what CMake and pkg-config need to find them.
 include(CMakePackageConfigHelpers)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/rapt)
@@ -18,6 +18,8 @@ if(RAPT_BUILD_CLI)
           DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 install(DIRECTORY bench/suites DESTINATION ${CMAKE_INSTALL_DATADIR}/rapt)
+install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(EXPORT raptTargets NAMESPACE rapt:: DESTINATION ${package_folder})
 configure_package_config_file(cmake/raptConfig.cmake.in ${PROJECT_BINARY_DIR}/raptConfig.cmake
@@ -27,16 +29,14 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/raptConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/raptConfig.cmake ${PROJECT_BINARY_DIR}/raptConfigVersion.cmake
         DESTINATION ${package_folder})
 
-# What a program that links the archive needs besides it, for Libs.private.
-set(pkgconfig_private_libraries "-lstdc++ -lm -pthread")
+# What a program that links the archive needs besides it.
+set(pkgconfig_private_libraries "-lstdc++ -lm -ldl -pthread")
 if(RAPT_WITH_CUDA)
-  string(APPEND pkgconfig_private_libraries
-         " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt")
-endif()
-if(RAPT_WITH_HIP)
-  string(APPEND pkgconfig_private_libraries " -lamdhip64 -ldl")
+  string(APPEND pkgconfig_private_libraries " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt")
 endif()
 file(RELATIVE_PATH pkgconfig_prefix
      ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-configure_file(cmake/rapt.pc.in ${PROJECT_BINARY_DIR}/rapt.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/rapt.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(name rapt rapt-shared)
+  configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

@@ -28,11 +28,10 @@ double seconds_on_threads(std::int32_t threads, const ThreadWork& work) {
     work(static_cast<std::int32_t>(index));
     ends[index] = Clock::now();
   };
-  {
-    std::vector<std::jthread> others;
-    for (std::size_t index = 1; index < count; ++index) others.emplace_back(body, index);
-    body(0);
-  }
+  std::vector<std::thread> others;
+  for (std::size_t index = 1; index < count; ++index) others.emplace_back(body, index);
+  body(0);
+  for (std::thread& other : others) other.join();
   return std::chrono::duration<double>(*std::ranges::max_element(ends) -
                                        *std::ranges::min_element(begins))
       .count();

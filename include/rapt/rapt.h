@@ -163,6 +163,21 @@ typedef struct rapt_merge_options {
   const rapt_executor* executor; /* CPU only; null: rapt's own threads */
 } rapt_merge_options;
 
+/* What a device is; filled in by rapt_device_describe. Limits are flop/s, bytes/s and bytes, from
+ * the data sheet; 0: unknown or absent. */
+typedef struct rapt_device_properties {
+  size_t struct_size;
+  int32_t backend;         /* rapt_backend */
+  int32_t index;           /* among the backend's devices */
+  int32_t threads;         /* that a plan uses on the CPU; 1 on a GPU */
+  int32_t multiprocessors; /* of a GPU; 0 on the CPU */
+  double f32_flops, matrix_flops;
+  double read_bandwidth, copy_bandwidth;
+  double memory_bytes, cache_bytes;
+  char chip[128];     /* what the chip is called */
+  char features[128]; /* names separated by spaces: "avx2 fma f16c" */
+} rapt_device_properties;
+
 typedef struct rapt_plan rapt_plan;
 typedef struct rapt_buffer rapt_buffer;
 
@@ -173,6 +188,13 @@ RAPT_C_API const char* rapt_version(void);
  * the thread's next failure. */
 RAPT_C_API const char* rapt_last_error(void);
 
+/* "RAPT_OK", "RAPT_ERROR_UNSUPPORTED"; "unknown" for other numbers. Static text, never null. */
+RAPT_C_API const char* rapt_status_name(int32_t status);
+
+/* sizeof a struct by its name, "rapt_arguments", as the library has it: a binding that declares the
+ * structs anew compares its own. */
+RAPT_C_API int32_t rapt_struct_size(const char* name, size_t* size);
+
 RAPT_C_API int32_t rapt_arguments_init(rapt_arguments* arguments, size_t struct_size);
 RAPT_C_API int32_t rapt_options_init(rapt_options* options, size_t struct_size);
 RAPT_C_API int32_t rapt_executor_init(rapt_executor* executor, size_t struct_size);
@@ -180,6 +202,8 @@ RAPT_C_API int32_t rapt_plan_options_init(rapt_plan_options* options, size_t str
 RAPT_C_API int32_t rapt_launch_init(rapt_launch* launch, size_t struct_size);
 RAPT_C_API int32_t rapt_partial_init(rapt_partial* partial, size_t struct_size);
 RAPT_C_API int32_t rapt_merge_options_init(rapt_merge_options* options, size_t struct_size);
+RAPT_C_API int32_t rapt_device_properties_init(rapt_device_properties* properties,
+                                               size_t struct_size);
 
 /* A row-major tensor of `axes` (at most 4) axes. Inputs may be const. */
 RAPT_C_API int32_t rapt_tensor_dense(rapt_tensor* tensor, const void* data, int32_t dtype,
@@ -260,6 +284,9 @@ RAPT_C_API int32_t rapt_kernel_backend(int32_t index, int32_t* backend);
  */
 RAPT_C_API int32_t rapt_device_count(int32_t* count);
 RAPT_C_API int32_t rapt_device_name(int32_t index, char* buffer, size_t capacity, size_t* needed);
+
+/* Fills in what the caller's version of the struct has, up to its struct_size. */
+RAPT_C_API int32_t rapt_device_describe(const char* device, rapt_device_properties* properties);
 
 #ifdef __cplusplus
 }

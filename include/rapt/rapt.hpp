@@ -8,6 +8,10 @@
 // what the results promise; docs/architecture.md explains problem strings.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "rapt/rapt.hpp needs C++20: compile with -std=c++20, by g++ 11, clang 14 or newer"
+#endif
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +22,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rapt/dtype.hpp"
@@ -120,7 +125,7 @@ RAPT_API std::span<const TensorInfo> tensors();
 // left bound does not hide the first `first_keys` keys of a sequence, which StreamingLLM calls
 // attention sinks.
 struct Window {
-  std::optional<std::int64_t> left, right;
+  std::optional<std::int64_t> left = {}, right = {};
   std::int64_t first_keys = 0;  // 0 without a left bound
   friend bool operator==(const Window&, const Window&) = default;
 };
@@ -230,7 +235,8 @@ struct RAPT_API Device {
   std::int32_t multiprocessors = 0;  // of a GPU; 0 on the CPU
   Limits nominal;                    // from the data sheet, the same on every run
 
-  // 0 threads: RAPT_THREADS, else every processor this process may use.
+  // 0 threads: RAPT_THREADS, else every processor this process may use, by its CPU set and the
+  // quota of its container.
   static Device cpu(std::int32_t threads = 0);
   static Device cuda(std::int32_t index = 0);
   static Device hip(std::int32_t index = 0);
@@ -253,7 +259,7 @@ class RAPT_API Executor {
 
 // A kernel's tile sizes, stages, splits: changes speed, never meaning. As text "key=value,...".
 struct RAPT_API Config {
-  std::vector<std::pair<std::string, std::int64_t>> values;
+  std::vector<std::pair<std::string, std::int64_t>> values = {};
   static Config parse(std::string_view text);
   std::string to_string() const;
   std::int64_t at(std::string_view key) const;  // throws Error if there is no such key
@@ -360,7 +366,7 @@ RAPT_API void attention_backward(const Arguments& arguments, const Options& opti
 
 // The result of attending to one set of keys: out as in Arguments, lse as in Arguments.
 struct Partial {
-  Tensor out, lse;
+  Tensor out = {}, lse = {};
 };
 struct MergeOptions {
   void* stream = nullptr;        // GPU: the stream; null is the default one

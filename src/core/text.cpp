@@ -1,12 +1,36 @@
 #include "src/core/text.hpp"
 
+#include <locale.h>
+#include <stdlib.h>
+
 #include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <span>
 
 namespace rapt {
 
 namespace {
+
+// `read` is strtof_l or strtod_l, which also take leading blanks, a plus sign and hexadecimals.
+template <class Number>
+std::optional<Number> parse_real(std::string_view text,
+                                 Number (*read)(const char*, char**, locale_t)) {
+  static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
+  if (text.empty() || std::isspace(static_cast<unsigned char>(text.front())) ||
+      text.front() == '+' || text.find_first_of("xX") != text.npos)
+    return std::nullopt;
+  const std::string copy(text);
+  char* end = nullptr;
+  errno = 0;
+  const Number value = read(copy.c_str(), &end, plain);
+  const bool out_of_range = errno == ERANGE && (value == 0 || std::isinf(value));
+  if (end != copy.c_str() + copy.size() || out_of_range) return std::nullopt;
+  return value;
+}
 
 // Three digits: 1.23, 12.3, 123.
 std::string three_digits(double value) {
@@ -25,6 +49,13 @@ std::string scaled(double value, double step, std::span<const std::string_view> 
 }
 
 }  // namespace
+
+std::optional<float> parse_float(std::string_view text) {
+  return parse_real<float>(text, strtof_l);
+}
+std::optional<double> parse_double(std::string_view text) {
+  return parse_real<double>(text, strtod_l);
+}
 
 std::string human_bytes(double bytes) {
   static constexpr std::string_view units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 
 namespace rapt {
@@ -19,12 +20,26 @@ requires std::is_arithmetic_v<Number> std::string number(Number value) {
 }
 
 template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
+std::optional<Number> parse_whole(std::string_view text) {
   Number value{};
   const char* end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, value);
   if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
   return value;
+}
+
+// Decimal, nan or inf, whatever the locale; libc++'s from_chars knows whole numbers only.
+std::optional<float> parse_float(std::string_view text);
+std::optional<double> parse_double(std::string_view text);
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  if constexpr (std::is_same_v<Number, float>)
+    return parse_float(text);
+  else if constexpr (std::is_same_v<Number, double>)
+    return parse_double(text);
+  else
+    return parse_whole<Number>(text);
 }
 
 inline std::string part(std::string_view text) { return std::string(text); }

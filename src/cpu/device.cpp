@@ -8,11 +8,13 @@
 #include <cstring>
 #include <fstream>
 #include <new>
+#include <optional>
 
 #include "src/core/environment.hpp"
 #include "src/core/fault.hpp"
 #include "src/core/text.hpp"
 #include "src/cpu/merge.hpp"
+#include "src/cpu/quota.hpp"
 #include "src/cpu/simd/targets.hpp"
 #include "src/cpu/thread_pool.hpp"
 
@@ -123,9 +125,11 @@ void wait(const Device&, void*) {}
 }  // namespace
 
 std::int32_t available_processors() {
+  static const std::optional<int> quota = processor_quota();
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<std::int32_t>(sysconf(_SC_NPROCESSORS_ONLN)));
+  const bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+  const auto count = known ? CPU_COUNT(&set) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  return std::max(1, std::min(count, quota.value_or(count)));
 }
 
 Device cpu_device(std::int32_t threads) {

@@ -1,10 +1,9 @@
 #include "src/cuda/cublas.hpp"
 
-#include <dlfcn.h>
-
 #include <map>
 #include <vector>
 
+#include "src/core/loaded_library.hpp"
 #include "src/core/text.hpp"
 #include "src/cuda/check.hpp"
 
@@ -14,12 +13,6 @@ namespace {
 // From the version that rapt was compiled with down to the oldest that has the same functions.
 constexpr int newest = CUBLAS_VER_MAJOR, oldest = 11;
 
-template <class Function>
-bool find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  return function != nullptr;
-}
-
 CublasSearch search_known_versions() {
   std::vector<std::string> libraries;
   for (int version = newest; version >= oldest; --version)
@@ -27,7 +20,6 @@ CublasSearch search_known_versions() {
   return search_cublas(libraries);
 }
 
-// The library stays until the process ends.
 const CublasSearch& found() {
   static const CublasSearch once = search_known_versions();
   return once;
@@ -55,23 +47,17 @@ CublasSearch search_cublas(std::span<const std::string> libraries) {
                              "; install the CUDA toolkit's libcublas, or name its folder in "
                              "LD_LIBRARY_PATH")};
   };
-  void* library = nullptr;
-  std::string names;
-  for (const std::string& name : libraries) {
-    library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library) break;
-    names += text(names.empty() ? "" : ", ", name);
-  }
-  if (!library) return absent(text("none of ", names, " can be loaded"));
+  void* library = load_library(libraries);
+  if (!library) return absent(cannot_load(libraries));
   Cublas functions;
   const bool complete =
-      find(library, "cublasCreate_v2", functions.create) &&
-      find(library, "cublasDestroy_v2", functions.destroy) &&
-      find(library, "cublasSetStream_v2", functions.set_stream) &&
-      find(library, "cublasSetWorkspace_v2", functions.set_workspace) &&
-      find(library, "cublasGemmEx", functions.gemm) &&
-      find(library, "cublasGemmStridedBatchedEx", functions.gemm_strided_batched) &&
-      find(library, "cublasGetStatusString", functions.status_string);
+      find_function(library, "cublasCreate_v2", functions.create) &&
+      find_function(library, "cublasDestroy_v2", functions.destroy) &&
+      find_function(library, "cublasSetStream_v2", functions.set_stream) &&
+      find_function(library, "cublasSetWorkspace_v2", functions.set_workspace) &&
+      find_function(library, "cublasGemmEx", functions.gemm) &&
+      find_function(library, "cublasGemmStridedBatchedEx", functions.gemm_strided_batched) &&
+      find_function(library, "cublasGetStatusString", functions.status_string);
   if (!complete) return absent("the one here lacks a function that rapt needs");
   return {functions, ""};
 }

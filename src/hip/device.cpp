@@ -1,12 +1,11 @@
 #include "src/hip/device.hpp"
 
-#include <hip/hip_runtime_api.h>
-
 #include "src/core/text.hpp"
 #include "src/hip/check.hpp"
 #include "src/hip/clock.hpp"
 #include "src/hip/limits.hpp"
 #include "src/hip/ranges.hpp"
+#include "src/hip/runtime.hpp"
 #include "src/portable/merge.hpp"
 
 namespace rapt {
@@ -20,6 +19,7 @@ extern template void gpu::launch_merge<hip::Launcher>(const gpu::MergeParameters
 namespace {
 
 using hip::require;
+using hip::runtime;
 using hip::UseDevice;
 
 struct RatesPerClock {
@@ -37,7 +37,7 @@ RatesPerClock rates_of(std::string_view architecture) {
 
 Device describe(int index) {
   hipDeviceProp_t properties;
-  require(hipGetDeviceProperties(&properties, index), "describe a device");
+  require(runtime().device_properties(&properties, index), "describe a device");
   const std::string_view architecture = properties.gcnArchName;
   const RatesPerClock rates = rates_of(architecture);
   const double clock = 1e3 * properties.clockRate;
@@ -57,11 +57,12 @@ Device describe(int index) {
   return device;
 }
 
-// No driver, or no chip: no devices, and no error.
+// No runtime, no driver, or no chip: no devices, and no error.
 std::vector<Device> devices_here() {
+  if (!hip::find_runtime()) return {};
   int count = 0;
-  if (hipGetDeviceCount(&count) != hipSuccess) {
-    static_cast<void>(hipGetLastError());
+  if (runtime().device_count(&count) != hipSuccess) {
+    static_cast<void>(runtime().last_error());
     return {};
   }
   std::vector<Device> result;
@@ -70,48 +71,50 @@ std::vector<Device> devices_here() {
 }
 
 std::string absence() {
+  if (!hip::find_runtime()) return hip::runtime_absence();
   int count = 0;
-  const hipError_t status = hipGetDeviceCount(&count);
-  static_cast<void>(hipGetLastError());
-  return status == hipSuccess ? "" : hipGetErrorString(status);
+  const hipError_t status = runtime().device_count(&count);
+  static_cast<void>(runtime().last_error());
+  return status == hipSuccess ? "" : runtime().error_string(status);
 }
 
 void* allocate(const Device& device, std::size_t bytes) {
   const UseDevice current(device.index);
   void* memory = nullptr;
-  const hipError_t status = hipMalloc(&memory, bytes);
+  const hipError_t status = runtime().allocate(&memory, bytes);
   if (status == hipSuccess) return memory;
   std::size_t left = 0, total = 0;
-  const bool known = hipMemGetInfo(&left, &total) == hipSuccess;
+  const bool known = runtime().memory_left(&left, &total) == hipSuccess;
   require(status, text("allocate ", human_bytes(double(bytes)), " on ", device.to_string(),
                        known ? text(", where ", human_bytes(double(left)), " are free") : ""));
   return nullptr;
 }
 
-void release(const Device&, void* memory) noexcept { static_cast<void>(hipFree(memory)); }
+void release(const Device&, void* memory) noexcept { static_cast<void>(runtime().release(memory)); }
 
 void copy_to_device(const Device& device, void* target, const void* source, std::size_t bytes) {
   const UseDevice current(device.index);
-  require(hipMemcpy(target, source, bytes, hipMemcpyHostToDevice), "copy to the device");
+  require(runtime().copy(target, source, bytes, hipMemcpyHostToDevice), "copy to the device");
 }
 
 void copy_to_host(const Device& device, void* target, const void* source, std::size_t bytes) {
   const UseDevice current(device.index);
-  require(hipMemcpy(target, source, bytes, hipMemcpyDeviceToHost), "copy to the host");
+  require(runtime().copy(target, source, bytes, hipMemcpyDeviceToHost), "copy to the host");
 }
 
 void wait(const Device& device, void* stream) {
   const UseDevice current(device.index);
-  require(hipStreamSynchronize(static_cast<hipStream_t>(stream)), "finish the work of a stream");
+  require(runtime().wait_for_stream(static_cast<hipStream_t>(stream)),
+          "finish the work of a stream");
 }
 
 // Unlike CUDA, HIP calls an address that it does not know an invalid value.
 bool reaches(const Device& device, const void* memory) {
   const UseDevice current(device.index);
   hipPointerAttribute_t attributes;
-  const hipError_t status = hipPointerGetAttributes(&attributes, memory);
+  const hipError_t status = runtime().pointer_attributes(&attributes, memory);
   if (status == hipErrorInvalidValue) {
-    static_cast<void>(hipGetLastError());
+    static_cast<void>(runtime().last_error());
     return false;
   }
   require(status, "tell where memory lies");
@@ -121,9 +124,9 @@ bool reaches(const Device& device, const void* memory) {
 bool captures(const Device& device, void* stream) {
   const UseDevice current(device.index);
   hipStreamCaptureStatus capture = hipStreamCaptureStatusNone;
-  const hipError_t status = hipStreamIsCapturing(static_cast<hipStream_t>(stream), &capture);
+  const hipError_t status = runtime().is_capturing(static_cast<hipStream_t>(stream), &capture);
   if (status == hipErrorStreamCaptureImplicit) {  // the default stream beside one that captures
-    static_cast<void>(hipGetLastError());
+    static_cast<void>(runtime().last_error());
     return true;
   }
   require(status, "tell whether a stream is captured");

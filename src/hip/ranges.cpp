@@ -1,8 +1,8 @@
 #include "src/hip/ranges.hpp"
 
-#include <dlfcn.h>
+#include <string>
 
-#include <initializer_list>
+#include "src/core/loaded_library.hpp"
 
 namespace rapt::hip {
 namespace {
@@ -12,15 +12,13 @@ struct Roctx {
   int (*pop)() = nullptr;
 };
 
-// The library stays until the process ends.
 Roctx load() {
-  for (const char* name : {"librocprofiler-sdk-roctx.so.1", "libroctx64.so.4"}) {
-    void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (!library) continue;
-    const Roctx roctx = {reinterpret_cast<int (*)(const char*)>(dlsym(library, "roctxRangePushA")),
-                         reinterpret_cast<int (*)()>(dlsym(library, "roctxRangePop"))};
-    if (roctx.push && roctx.pop) return roctx;
-  }
+  static const std::string names[] = {"librocprofiler-sdk-roctx.so.1", "libroctx64.so.4"};
+  Roctx roctx;
+  void* library = load_library(names);
+  if (library && find_function(library, "roctxRangePushA", roctx.push) &&
+      find_function(library, "roctxRangePop", roctx.pop))
+    return roctx;
   return {};
 }
 

@@ -287,3 +287,15 @@ std::int32_t rapt_device_name(std::int32_t index, char* buffer, std::size_t capa
         item_at(rapt::devices(), index, "devices").to_string());
   });
 }
+
+std::int32_t rapt_device_describe(const char* device, rapt_device_properties* properties) {
+  return guarded([&] { device_to(device_from(device), properties); });
+}
+
+std::int32_t rapt_struct_size(const char* name, std::size_t* size) {
+  return guarded([&] {
+    require(name, "name");
+    require(size, "size");
+    *size = struct_size_of(name);
+  });
+}

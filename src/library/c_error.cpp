@@ -65,3 +65,16 @@ void TextTarget::write(std::string_view text) const {
 }  // namespace rapt::c
 
 const char* rapt_last_error(void) { return rapt::c::last_error; }
+
+const char* rapt_status_name(std::int32_t status) {
+  switch (status) {
+    case RAPT_OK: return "RAPT_OK";
+    case RAPT_ERROR_INVALID_ARGUMENT: return "RAPT_ERROR_INVALID_ARGUMENT";
+    case RAPT_ERROR_UNSUPPORTED: return "RAPT_ERROR_UNSUPPORTED";
+    case RAPT_ERROR_NOT_FOUND: return "RAPT_ERROR_NOT_FOUND";
+    case RAPT_ERROR_OUT_OF_MEMORY: return "RAPT_ERROR_OUT_OF_MEMORY";
+    case RAPT_ERROR_DEVICE_FAILURE: return "RAPT_ERROR_DEVICE_FAILURE";
+    case RAPT_ERROR_INTERNAL: return "RAPT_ERROR_INTERNAL";
+    default: return "unknown";
+  }
+}

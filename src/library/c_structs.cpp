@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
+#include <utility>
 
 #include "src/core/tensors.hpp"
 #include "src/library/c_error.hpp"
@@ -50,6 +52,16 @@ Struct read_struct(const Struct* given, std::size_t least, std::string_view name
     }
   }
   return result;
+}
+
+// The fields that the caller's version of the struct has; struct_size stays.
+template <class Struct>
+void write_struct(Struct* target, const Struct& filled, std::string_view name) {
+  require(target, name);
+  const std::size_t size = target->struct_size;
+  check_struct_size(size, sizeof size, name);
+  std::memcpy(target, &filled, std::min(size, sizeof filled));
+  target->struct_size = size;
 }
 
 bool flag_from(std::int32_t value, std::string_view name) {
@@ -169,6 +181,43 @@ rapt_executor executor_from(const rapt_executor* given) {
   return executor;
 }
 
+void device_to(const Device& device, rapt_device_properties* target) {
+  rapt_device_properties properties = {};
+  properties.backend = static_cast<std::int32_t>(device.backend);
+  properties.index = device.index;
+  properties.threads = device.threads;
+  properties.multiprocessors = device.multiprocessors;
+  properties.f32_flops = device.nominal.f32_flops;
+  properties.matrix_flops = device.nominal.matrix_flops;
+  properties.read_bandwidth = device.nominal.read_bandwidth;
+  properties.copy_bandwidth = device.nominal.copy_bandwidth;
+  properties.memory_bytes = device.nominal.memory_bytes;
+  properties.cache_bytes = device.nominal.cache_bytes;
+  TextTarget{properties.chip, sizeof properties.chip, nullptr}.write(device.name);
+  TextTarget{properties.features, sizeof properties.features, nullptr}.write(device.features);
+  write_struct(target, properties, "properties");
+}
+
+std::size_t struct_size_of(std::string_view name) {
+  static constexpr std::pair<std::string_view, std::size_t> sizes[] = {
+      {"rapt_tensor", sizeof(rapt_tensor)},
+      {"rapt_arguments", sizeof(rapt_arguments)},
+      {"rapt_options", sizeof(rapt_options)},
+      {"rapt_executor", sizeof(rapt_executor)},
+      {"rapt_plan_options", sizeof(rapt_plan_options)},
+      {"rapt_launch", sizeof(rapt_launch)},
+      {"rapt_partial", sizeof(rapt_partial)},
+      {"rapt_merge_options", sizeof(rapt_merge_options)},
+      {"rapt_device_properties", sizeof(rapt_device_properties)},
+  };
+  std::string names;
+  for (const auto& [known, size] : sizes) {
+    if (known == name) return size;
+    names += text(names.empty() ? "" : ", ", known);
+  }
+  fault("there is no struct '", name, "'; there are ", names);
+}
+
 }  // namespace rapt::c
 
 std::int32_t rapt_arguments_init(rapt_arguments* arguments, std::size_t struct_size) {
@@ -197,4 +246,9 @@ std::int32_t rapt_partial_init(rapt_partial* partial, std::size_t struct_size) {
 
 std::int32_t rapt_merge_options_init(rapt_merge_options* options, std::size_t struct_size) {
   return rapt::c::init(options, struct_size, "merge_options");
+}
+
+std::int32_t rapt_device_properties_init(rapt_device_properties* properties,
+                                         std::size_t struct_size) {
+  return rapt::c::init(properties, struct_size, "properties");
 }

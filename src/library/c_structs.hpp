@@ -22,4 +22,7 @@ std::optional<std::size_t> workspace_limit_from(const rapt_plan_options& options
 rapt_executor executor_from(const rapt_executor* given);
 rapt_merge_options merge_options_from(const rapt_merge_options* given);  // null: the defaults
 
+void device_to(const Device& device, rapt_device_properties* target);
+std::size_t struct_size_of(std::string_view name);
+
 }  // namespace rapt::c

@@ -119,6 +119,37 @@ TEST(CApiStructs, partial_results_may_grow) {
                     "'s struct_size is 0"));
 }
 
+TEST(CApiStructs, an_older_caller_s_device_properties_are_filled_no_further_than_its_size) {
+  rapt_device_properties properties;
+  std::memset(static_cast<void*>(&properties), 0x5a, sizeof properties);
+  const std::size_t older = offsetof(rapt_device_properties, f32_flops);
+  ASSERT_EQ(rapt_device_properties_init(&properties, older), RAPT_OK);
+  ASSERT_EQ(rapt_device_describe(nullptr, &properties), RAPT_OK);
+  EXPECT_EQ(properties.struct_size, older);
+  EXPECT_GE(properties.threads, 1);
+  EXPECT_EQ(static_cast<unsigned char>(properties.chip[0]), 0x5a);
+  properties.struct_size = 0;
+  EXPECT_TRUE(fails(rapt_device_describe("cpu", &properties), invalid, "struct_size is 0"));
+}
+
+TEST(CApiStructs, sizes_are_told_by_name) {
+  const std::pair<const char*, std::size_t> sizes[] = {
+      {"rapt_tensor", sizeof(rapt_tensor)},
+      {"rapt_arguments", sizeof(rapt_arguments)},
+      {"rapt_executor", sizeof(rapt_executor)},
+      {"rapt_plan_options", sizeof(rapt_plan_options)},
+      {"rapt_launch", sizeof(rapt_launch)},
+      {"rapt_partial", sizeof(rapt_partial)},
+      {"rapt_merge_options", sizeof(rapt_merge_options)},
+      {"rapt_device_properties", sizeof(rapt_device_properties)}};
+  std::size_t size = 0;
+  for (const auto& [name, expected] : sizes) {
+    ASSERT_EQ(rapt_struct_size(name, &size), RAPT_OK) << name;
+    EXPECT_EQ(size, expected) << name;
+  }
+  EXPECT_TRUE(fails(rapt_struct_size("options", &size), invalid, "there is no struct 'options'"));
+}
+
 TEST(CApiText, small_buffers_get_what_fits_and_the_size_that_would_do) {
   Attention attention;
   const std::string whole = "b2 h4/2 q3 kv4 d8 f32";

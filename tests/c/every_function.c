@@ -176,7 +176,21 @@ static const char* lists(void) {
   return NULL;
 }
 
+static const char* properties(void) {
+  rapt_device_properties device;
+  size_t size = 0;
+  EXPECT(rapt_device_properties_init(&device, sizeof device) == RAPT_OK);
+  EXPECT(rapt_device_describe("cpu", &device) == RAPT_OK);
+  EXPECT(device.struct_size == sizeof device && device.backend == RAPT_BACKEND_CPU);
+  EXPECT(device.threads >= 1 && device.multiprocessors == 0 && device.memory_bytes > 0);
+  EXPECT(strlen(device.chip) > 0 && device.f32_flops > 0 && device.read_bandwidth > 0);
+  EXPECT(rapt_struct_size("rapt_options", &size) == RAPT_OK && size == sizeof(rapt_options));
+  return NULL;
+}
+
 static const char* errors(void) {
+  EXPECT(strcmp(rapt_status_name(RAPT_ERROR_NOT_FOUND), "RAPT_ERROR_NOT_FOUND") == 0);
+  EXPECT(strcmp(rapt_status_name(99), "unknown") == 0);
   EXPECT(rapt_kernel_count(NULL) == RAPT_ERROR_INVALID_ARGUMENT);
   EXPECT(strstr(rapt_last_error(), "count is null") != NULL);
   return NULL;
@@ -185,7 +199,8 @@ static const char* errors(void) {
 /* Null if all went as it should, else what did not. */
 const char* use_every_function(void);
 const char* use_every_function(void) {
-  const char* (*const parts[])(void) = {tensors, attention, plan, buffers, merging, lists, errors};
+  const char* (*const parts[])(void) = {tensors, attention, plan,       buffers,
+                                        merging, lists,     properties, errors};
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; ++i) {
     const char* fault = parts[i]();
     if (fault) return fault;

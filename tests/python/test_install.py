@@ -1,6 +1,7 @@
 """An installed rapt serves a separate project, through CMake and through pkg-config, linked to the
 archive and to the shared library."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -39,9 +40,10 @@ def check_consumer(executable, linkage, environment=None):
     assert run(executable, env=environment) == "2 3\n"
 
 
-def test_the_install_holds_headers_libraries_program_and_suites(prefix, source_dir):
+def test_the_install_holds_headers_libraries_program_suites_and_documents(prefix, source_dir):
     headers = ["rapt.hpp", "dtype.hpp", "rapt.h", "version.h"]
-    for name in [*headers, "librapt.a", "librapt.so", "raptConfig.cmake", "rapt.pc"]:
+    documents = ["LICENSE", "README.md", "numerics.md"]
+    for name in [*headers, *documents, "librapt.a", "librapt.so", "raptConfig.cmake", "rapt.pc"]:
         installed_file(prefix, name)
     assert (prefix / "bin" / "rapt").is_file()
     suites = {path.name for path in (source_dir / "bench" / "suites").iterdir()}
@@ -93,6 +95,13 @@ def test_the_installed_libraries_know_nothing_of_the_emulator(prefix):
         assert "boost" not in path.read_text().lower(), path
 
 
+def test_the_shared_library_needs_nothing_of_gpus(prefix):
+    needed = needed_libraries(installed_file(prefix, "librapt.so"))
+    assert needed and not any("cu" in line or "hip" in line for line in needed), needed
+    for path in prefix.rglob("*.cmake"):
+        assert "find_dependency(CUDA" not in path.read_text() and "hip" not in path.read_text(), path
+
+
 @pytest.mark.parametrize("linkage", ["static", "shared"])
 def test_a_project_finds_rapt_through_cmake(prefix, source_dir, tmp_path, linkage):
     run(
@@ -111,8 +120,6 @@ def test_a_project_finds_rapt_through_pkg_config(prefix, source_dir, tmp_path, l
     environment = {**os.environ, "PKG_CONFIG_PATH": str(folder)}
     arguments = ["--static"] if linkage == "static" else []
     flags = run("pkg-config", *arguments, "--cflags", "--libs", "rapt", env=environment).split()
-    if linkage == "static":
-        flags = ["-l:librapt.a" if flag == "-lrapt" else flag for flag in flags]
     compiler = ["c++", "-std=c++20"] if source == "main.cpp" else ["cc", "-std=c11"]
     executable = tmp_path / "consumer"
     run(*compiler, source_dir / "tests/consumer" / source, "-o", executable, *flags)
@@ -133,7 +140,11 @@ def test_inside_another_project_rapt_brings_libraries_only(source_dir, tmp_path)
     assert found in text
     lists.write_text(text.replace(found, f"add_subdirectory({source_dir} rapt)"))
     build = tmp_path / "build"
-    run("cmake", "-S", project, "-B", build, "-G", "Ninja")
+    run("cmake", "-S", project, "-B", build, "-G", "Ninja", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    commands = json.loads((build / "compile_commands.json").read_text())
+    optimised = {entry["file"]: " -O3 " in entry["command"] for entry in commands}
+    assert all(is_fast == ("/src/" in file) for file, is_fast in optimised.items()), optimised
+    assert not any("src/cuda" in file or "src/hip" in file for file in optimised)
     targets = run("ninja", "-C", build, "-t", "targets", "all")
     assert "librapt.a" in targets and "consumer_c" in targets
     assert "rapt_unit_tests" not in targets and "cli/" not in targets
