@@ -7,6 +7,10 @@ model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="rapt")
 
 from __future__ import annotations
 
+import functools
+import inspect
+import re
+import sys
 from typing import Any
 
 import torch
@@ -14,14 +18,76 @@ import torch
 from ._torch_op import attention, refuse_gradients, with_contiguous_last_axis
 
 
+_registered: set[str] = set()
+
+
 def register(name: str = "rapt") -> None:
     """Makes rapt an attention implementation of transformers. Masks are those of its `sdpa`:
-    boolean, and left out where plain causality says the same."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
+    boolean, and left out where plain causality says the same. A model whose attention does not go
+    through transformers' attention interface would misread them: it is refused when it is made, or
+    when set_attn_implementation() names rapt, with a ValueError."""
+    from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
     AttentionInterface.register(name, attention_forward)
-    AttentionMaskInterface.register(name, sdpa_mask)
+    AttentionMaskInterface.register(name, attention_mask)
+    if not _registered:
+        _refuse_other_models(PreTrainedModel)
+    _registered.add(name)
+
+
+def _refuse_other_models(base: type) -> None:
+    """transformers asks a model about each implementation where it is made or changed, and knows
+    of no way for an implementation to ask the model."""
+    transformers_check = base.get_correct_attn_implementation
+
+    @functools.wraps(transformers_check)
+    def check(self: Any, requested_attention: str | None, *rest: Any, **options: Any) -> str:
+        if requested_attention in _registered:
+            reason = refusal(type(self))
+            if reason:
+                raise ValueError(
+                    f'attn_implementation="{requested_attention}": {type(self).__name__} {reason}; '
+                    'use "eager" for it, or for it alone where it is a part of a model: '
+                    f'{{"": "{requested_attention}", "its_config": "eager"}}'
+                )
+        return transformers_check(self, requested_attention, *rest, **options)
+
+    base.get_correct_attn_implementation = check
+
+
+# Code that looks at the implementation's name knows some names, and rapt's is not among them.
+_CHOOSES_BY_NAME = re.compile(
+    r"_ATTENTION_CLASSES\[\w+\._attn_implementation\]|_attn_implementation (in \(|== \"sdpa\")"
+)
+
+
+def refusal(model: type) -> str | None:
+    """Why rapt cannot compute the attention of a class of models; None: it can. What the class says
+    of itself is what transformers goes by, too."""
+    if not model._can_set_attn_implementation():
+        return "does not go through transformers' attention interface"
+    # What sdpa does not do and rapt does (soft caps, sinks) leaves a model to flash and flex; a model
+    # that hands on all there is to know about its attention says so besides.
+    other = model._supports_attention_backend and (
+        model._supports_flash_attn or model._supports_flex_attn
+    )
+    if not (model._supports_sdpa or other):
+        return "does not say that its attention can be computed by any fused implementation"
+    if _CHOOSES_BY_NAME.search(inspect.getsource(sys.modules[model.__module__])):
+        return "chooses its attention by the names of the implementations that it knows"
+    return None
+
+
+def attention_mask(
+    *args: Any, config: Any = None, allow_is_causal_skip: bool = True, **options: Any
+) -> torch.Tensor | None:
+    """sdpa's mask. It is left out only where attention_forward() will know that it was causal: layers
+    of a config that sees both ways say that they are not."""
+    from transformers.masking_utils import sdpa_mask
+
+    both_ways = bool(getattr(config, "use_bidirectional_attention", False))
+    skip = allow_is_causal_skip and not both_ways
+    return sdpa_mask(*args, config=config, allow_is_causal_skip=skip, **options)
 
 
 def attention_forward(
@@ -36,10 +102,23 @@ def attention_forward(
     softcap: float | None = None,
     s_aux: torch.Tensor | None = None,
     position_bias: torch.Tensor | None = None,
+    cache: Any = None,
+    indices: torch.Tensor | None = None,
+    block_indices: torch.Tensor | None = None,
     **unused: Any,
 ) -> tuple[torch.Tensor, None]:
     """query, key and value are (batch, head, seq, dim), the result is (batch, seq, head, dim)."""
     refuse_gradients(query=query, key=key, value=value)
+    if indices is not None or block_indices is not None:
+        raise NotImplementedError(
+            f"{type(module).__name__} chooses keys for each query (sparse attention), which rapt does "
+            'not take as indices; use attn_implementation="eager" for this model'
+        )
+    if type(cache).__name__ == "PagedAttentionCache":
+        raise NotImplementedError(
+            "rapt does not read the paged cache of transformers' continuous batching; use "
+            'attn_implementation="sdpa" for it, or generate()'
+        )
     if dropout > 0:
         raise NotImplementedError(
             f"attention dropout is {dropout}; rapt computes exact attention: call model.eval()"

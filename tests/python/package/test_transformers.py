@@ -57,3 +57,34 @@ def test_a_model_in_training_is_told_the_way_out():
     ids, mask = models.prompt()
     with pytest.raises(NotImplementedError, match="torch.no_grad"):
         models.model("llama", "rapt")(ids, attention_mask=mask)
+
+
+def test_a_model_past_the_attention_interface_is_refused_when_it_is_made():
+    import transformers
+
+    config = transformers.BloomConfig(vocab_size=97, hidden_size=32, n_layer=1, n_head=4)
+    config._attn_implementation = "rapt"
+    sentence = "BloomForCausalLM does not go through transformers' attention interface; use \"eager\""
+    with pytest.raises(ValueError, match=sentence):
+        transformers.BloomForCausalLM(config)
+
+
+def test_a_part_past_the_attention_interface_is_refused_where_it_is_asked_for():
+    import transformers
+
+    config = transformers.SplinterConfig(
+        vocab_size=97, hidden_size=32, num_hidden_layers=1, num_attention_heads=4
+    )
+    config._attn_implementation = "eager"
+    model = transformers.SplinterModel(config)
+    with pytest.raises(ValueError, match="SplinterModel does not say"):
+        model.set_attn_implementation("rapt")
+    assert model.config._attn_implementation == "eager"
+
+
+def test_keys_that_a_model_chooses_for_each_query_are_refused():
+    q = torch.zeros(1, 2, 3, 8)
+    with pytest.raises(NotImplementedError, match="Identity chooses keys for each query"):
+        rapt.transformers.attention_forward(
+            torch.nn.Identity(), q, q, q, None, indices=torch.zeros(1, 3, 2, dtype=torch.int32)
+        )

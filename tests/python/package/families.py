@@ -1,0 +1,115 @@
+"""Every family of models that the installed transformers has, as small as its config allows: two
+layers, four heads of eight, a vocabulary of 97, random weights."""
+
+import copy
+
+import torch
+from transformers.models.auto import modeling_auto as auto
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+VOCABULARY = 97
+MOST_PARAMETERS = 4_000_000  # of a model that counts as small
+
+_SIZES = {
+    VOCABULARY: "vocab_size",
+    128: "max_position_embeddings n_positions max_source_positions max_target_positions max_seq_len",
+    64: """intermediate_size ffn_dim d_ff encoder_ffn_dim decoder_ffn_dim n_inner ffn_hidden_size d_inner
+        moe_intermediate_size shared_expert_intermediate_size dim_feedforward""",
+    32: """hidden_size d_model n_embd dim embed_dim embedding_size encoder_hidden_size
+        decoder_hidden_size projection_dim attention_hidden_size out_hidden_size hidden_dim emb_dim
+        word_embed_proj_dim image_size""",
+    16: "q_lora_rank kv_lora_rank mamba_d_state ssm_state_size state_size dt_rank",
+    8: """head_dim d_kv qk_nope_head_dim v_head_dim qk_rope_head_dim linear_key_head_dim
+        linear_value_head_dim attention_head_dim mamba_d_head mamba_head_dim patch_size""",
+    6: "sliding_window attention_window_size",
+    4: """num_attention_heads n_head n_heads encoder_attention_heads decoder_attention_heads num_heads
+        rotary_dim num_experts n_routed_experts num_local_experts moe_num_experts
+        linear_num_value_heads linear_num_key_heads""",
+    2: """num_hidden_layers n_layer n_layers encoder_layers decoder_layers num_layers depth
+        num_decoder_layers num_encoder_layers num_key_value_heads n_head_kv num_kv_heads
+        decoder_num_key_value_heads encoder_num_key_value_heads num_experts_per_tok moe_topk
+        top_k_experts n_group topk_group moe_top_k""",
+    0: "pad_token_id bos_token_id eos_token_id decoder_start_token_id",
+}
+_SIZE_OF = {name: size for size, names in _SIZES.items() for name in names.split()}
+
+
+def names():
+    return list(CONFIG_MAPPING.keys())
+
+
+def small_config(name):
+    return _small(CONFIG_MAPPING[name])
+
+
+def _small(config_class):
+    full = config_class()
+    defaults = full.to_dict()
+    options = {}
+    for key, value in defaults.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if key in _SIZE_OF and (number or key == "head_dim"):
+            options[key] = _SIZE_OF[key]
+        elif key in ("layer_types", "layers_block_type") and isinstance(value, list):
+            kinds = list(dict.fromkeys(value))
+            options[key] = (kinds * 2)[:2]
+        elif key in ("rope_parameters", "rope_scaling") and "mrope_section" in (value or {}):
+            options[key] = {**value, "mrope_section": [2, 1, 1]}
+    if "kv_lora_rank" in options:  # keys of every head come from one latent vector
+        options.pop("num_key_value_heads", None)
+        options["num_key_value_heads"] = options.get("num_attention_heads", 4)
+    for part in getattr(config_class, "sub_configs", None) or {}:
+        if getattr(full, part, None) is not None:
+            options[part] = _small(type(getattr(full, part)))
+    return config_class(**options)
+
+
+def model_class(config):
+    """What the family is for: generating text if it can, hidden states if it cannot."""
+    for mapping in (
+        auto.MODEL_FOR_CAUSAL_LM_MAPPING,
+        auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+        auto.MODEL_FOR_MASKED_LM_MAPPING,
+        auto.MODEL_MAPPING,
+    ):
+        if type(config) in mapping:
+            found = mapping[type(config)]
+            return found[0] if isinstance(found, (list, tuple)) else found
+    return None
+
+
+def is_small(model_type, config):
+    with torch.device("meta"):
+        made = model_type(copy.deepcopy(config))
+    return sum(parameter.numel() for parameter in made.parameters()) <= MOST_PARAMETERS
+
+
+def model(model_type, config, implementation):
+    """The same weights whatever the implementation; large enough that scores differ from each other."""
+    config = copy.deepcopy(config)
+    config._attn_implementation = implementation
+    torch.manual_seed(0)
+    made = model_type(config).eval()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            if parameter.dim() > 1:
+                spread = 0.6 / parameter.shape[-1] ** 0.5
+                parameter.copy_(spread * torch.randn(parameter.shape, generator=generator))
+    return made
+
+
+def inputs(config, model_type, padded):
+    """As keywords, and which of the tokens are real; padding is at the left of the second sequence."""
+    generator = torch.Generator().manual_seed(3)
+    if model_type.main_input_name == "pixel_values":
+        channels = getattr(config, "num_channels", 3)
+        return {"pixel_values": torch.randn(2, channels, 32, 32, generator=generator)}, None
+    ids = torch.randint(3, VOCABULARY - 3, (2, 12), generator=generator)
+    mask = torch.ones_like(ids)
+    if padded:
+        mask[1, :4] = 0
+    given = {"input_ids": ids, "attention_mask": mask}
+    if getattr(config, "is_encoder_decoder", False):
+        given["decoder_input_ids"] = ids
+    return given, mask.bool()
