@@ -27,6 +27,7 @@ std::span<const Kernel* const> registered_kernels() {
       &cpu_tiny_kv,
       &cpu_oracle_backward,
       &cpu_naive_backward,
+      &cpu_flash_backward,
 #if defined(RAPT_WITH_CUDA)
       &cuda_naive,
       &cuda_gemm,
