@@ -25,7 +25,8 @@ PyObject* exception_of(rapt::ErrorCode code) {
   }
 }
 
-// attention, plan and problem take the same arguments and differ in what they do with them.
+// attention, its backward, plan and problem take the same arguments and differ in what they do with
+// them.
 template <class Action>
 void define_call(nb::module_& module, const char* name, Action action) {
   module.def(
@@ -62,6 +63,11 @@ nb::object attention(const Inputs& inputs, const Settings& settings) {
   return request.result();
 }
 
+nb::object attention_backward(Inputs inputs, const Settings& settings) {
+  inputs.operation = rapt::Operation::backward;
+  return attention(inputs, settings);
+}
+
 // A plan, and the layout of the arrays it was made for: strides alone do not tell it, since an
 // array may be a view with its axes exchanged.
 struct Plan {
@@ -69,13 +75,15 @@ struct Plan {
   std::string layout;
 };
 
-Plan plan(const Inputs& inputs, const Settings& settings) {
+Plan plan(Inputs inputs, const Settings& settings) {
+  inputs.operation = operation_of(inputs.others);
   const Request request(inputs, Request::Outputs::imagined);
   const rapt::Problem problem = rapt::Problem::of(request.arguments(), settings.options);
   return {rapt::Plan(problem, request.device(), {.kernel = settings.kernel}), inputs.layout};
 }
 
-std::string problem(const Inputs& inputs, const Settings& settings) {
+std::string problem(Inputs inputs, const Settings& settings) {
+  inputs.operation = operation_of(inputs.others);
   const Request request(inputs, Request::Outputs::imagined);
   return rapt::Problem::of(request.arguments(), settings.options).to_string();
 }
@@ -85,7 +93,17 @@ nb::object run_plan(const Plan& self, nb::object q, nb::object k, nb::object v,
                     nb::kwargs others) {
   const rapt::Plan& plan = self.plan;
   const std::string layout = other_layout.value_or(self.layout);
-  const Inputs inputs{q, k, v, others, out, plan.problem().out_dtype, layout, plan.problem().lse};
+  const rapt::Problem& problem = plan.problem();
+  const bool forward = problem.operation == rapt::Operation::forward;
+  const Inputs inputs{q,
+                      k,
+                      v,
+                      others,
+                      out,
+                      forward ? problem.out_dtype : problem.dq_dtype,
+                      layout,
+                      forward && problem.lse,
+                      problem.operation};
   Request request(inputs, Request::Outputs::made);
   const rapt::Device& device = request.device();
   if (device.backend != plan.device().backend || device.index != plan.device().index) {
@@ -154,6 +172,7 @@ NB_MODULE(_rapt, module) {
     }
   });
   define_call(module, "attention", attention);
+  define_call(module, "attention_backward", attention_backward);
   define_call(module, "plan", plan);
   define_call(module, "problem", problem);
   define_plan(module);

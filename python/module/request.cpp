@@ -26,22 +26,18 @@ std::string_view python_name(const rapt::TensorInfo& info) {
   return info.name == "kv_lengths" ? "lengths" : info.name;
 }
 
-bool is_optional_input(const rapt::TensorInfo& info) {
+// Whether a call names it by a keyword, beside q, k, v and out. A forward call asks for lse by
+// return_lse.
+bool is_optional(const rapt::TensorInfo& info, rapt::Operation operation) {
+  if (operation == rapt::Operation::backward)
+    return info.backward.use != rapt::TensorInfo::Use::none;
   return info.forward.use == rapt::TensorInfo::Use::reads && !info.forward.needed;
 }
 
-// What a keyword may name beside q, k, v and out; null: nothing.
-const rapt::TensorInfo* optional_input(std::string_view keyword) {
-  for (const rapt::TensorInfo& info : rapt::tensors()) {
-    if (is_optional_input(info) && python_name(info) == keyword) return &info;
-  }
-  return nullptr;
-}
-
-[[noreturn]] void refuse_keyword(const char* keyword) {
+[[noreturn]] void refuse_keyword(const char* keyword, rapt::Operation operation) {
   std::string names;
   for (const rapt::TensorInfo& info : rapt::tensors()) {
-    if (is_optional_input(info))
+    if (is_optional(info, operation))
       (names += names.empty() ? "" : ", ") += std::string(python_name(info));
   }
   const std::string sentence =
@@ -96,6 +92,7 @@ rapt::Window window_from(nb::handle window, std::int64_t first_keys) {
 
 Request::Request(const Inputs& inputs, Outputs outputs)
     : like_(inputs.q),
+      operation_(inputs.operation),
       heads_first_(inputs.layout == "bhsd"),
       device_(device_of(inputs.q)),
       stream_(current_stream(inputs.q, device_)) {
@@ -109,10 +106,16 @@ Request::Request(const Inputs& inputs, Outputs outputs)
   a.k = main_tensor("k", inputs.k);
   a.v = main_tensor("v", inputs.v);
   read_others(inputs.others);
-  make_outputs(inputs, outputs);
+  if (operation_ == rapt::Operation::forward) {
+    make_outputs(inputs, outputs);
+  } else {
+    read_results(inputs);
+    make_gradients(inputs, outputs);
+  }
 }
 
 const Array& Request::import(const char* name, nb::handle object) {
+  names_[array_count_] = name;
   const Array& array = arrays_[array_count_++].emplace(name, object, stream_);
   check_device(name, array, "q", device_);
   return array;
@@ -131,9 +134,26 @@ Tensor Request::main_tensor(const char* name, nb::handle object) {
 void Request::read_others(const nb::kwargs& others) {
   for (const auto& [key, object] : others) {
     const char* name = nb::borrow<nb::str>(key).c_str();
-    const rapt::TensorInfo* info = optional_input(name);
-    if (!info) refuse_keyword(name);
-    if (!object.is_none()) arguments_.*info->member = other_tensor(*info, name, object);
+    const rapt::TensorInfo* info = optional_tensor(name);
+    if (!info) refuse_keyword(name, operation_);
+    const bool is_read = info->backward.use == rapt::TensorInfo::Use::reads;
+    if (is_read && !object.is_none()) arguments_.*info->member = tensor(*info, name, object);
+  }
+}
+
+// What a keyword names; null: nothing.
+const rapt::TensorInfo* Request::optional_tensor(std::string_view keyword) const {
+  for (const rapt::TensorInfo& info : rapt::tensors()) {
+    if (is_optional(info, operation_) && python_name(info) == keyword) return &info;
+  }
+  return nullptr;
+}
+
+Tensor Request::tensor(const rapt::TensorInfo& info, const char* name, nb::handle object) {
+  switch (info.form) {
+    case rapt::TensorInfo::Form::rows: return main_tensor(name, object);
+    case rapt::TensorInfo::Form::logsumexp: return lse_tensor(name, object);
+    default: return other_tensor(info, name, object);
   }
 }
 
@@ -148,11 +168,11 @@ Tensor Request::other_tensor(const rapt::TensorInfo& info, const char* name, nb:
   return array.tensor(0);
 }
 
-Tensor Request::lse_tensor(nb::handle object) {
-  const Array& array = import("lse", object);
+Tensor Request::lse_tensor(const char* name, nb::handle object) {
+  const Array& array = import(name, object);
   if (array.axes() != q_axes_ - 1) {
-    fault("lse has " + axes_of(array) + "; beside a q of " + std::to_string(q_axes_) +
-          " axes it needs " + std::to_string(q_axes_ - 1));
+    fault(std::string(name) + " has " + axes_of(array) + "; beside a q of " +
+          std::to_string(q_axes_) + " axes it needs " + std::to_string(q_axes_ - 1));
   }
   return array.tensor(3 - array.axes());
 }
@@ -192,7 +212,7 @@ void Request::make_outputs(const Inputs& inputs, Outputs outputs) {
     fault("out is " + text_of(got, q_axes_) + "; the result is " + text_of(out_size, q_axes_));
   if (!inputs.lse) return;
   if (lse_is_new_) lse_ = new_array(like_, std::span(lse_size).subspan(missing), DType::f32);
-  a.lse = lse_tensor(lse_);
+  a.lse = lse_tensor("lse", lse_);
   check_writable("lse", *arrays_[array_count_ - 1]);
 }
 
@@ -210,6 +230,7 @@ void Request::run(const rapt::Plan& plan) {
 }
 
 nb::object Request::result() {
+  if (operation_ == rapt::Operation::backward) return gradients();
   nb::object out = out_is_new_ ? finished(like_, out_) : out_;
   if (!arguments_.lse.present()) return out;
   return nb::make_tuple(out, lse_is_new_ ? finished(like_, lse_) : lse_);

@@ -3,6 +3,8 @@ JAX's, CuPy's. New arrays are of q's library, on q's device; nothing is copied."
 
 from typing import Any, Literal, Protocol, TypeVar
 
+from ._gradients import Gradients
+
 class Array(Protocol):
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __dlpack_device__(self) -> tuple[Any, int]: ...
@@ -68,6 +70,54 @@ def attention(
     is released. Faults are ValueError, NotImplementedError (no kernel takes it), LookupError (no
     such kernel or device), MemoryError or RuntimeError."""
 
+def attention_backward(
+    q: A,
+    k: A,
+    v: A,
+    *,
+    out: A,
+    lse: A,
+    dout: A,
+    dlse: A | None = None,
+    causal: bool = False,
+    window: Window = None,
+    first_keys: int = 0,
+    offset: int | None = None,
+    bias: Array | None = None,
+    mask: Array | None = None,
+    alibi: Array | None = None,
+    softcap: float = 0.0,
+    sinks: Array | None = None,
+    scale: float | None = None,
+    q_starts: Array | None = None,
+    kv_starts: Array | None = None,
+    lengths: Array | None = None,
+    max_q_len: int | None = None,
+    max_kv_len: int | None = None,
+    layout: Layout = "bshd",
+    batch_invariant: bool = False,
+    tf32: bool = False,
+    kernel: str | None = None,
+    dq: A | None = None,
+    dk: A | None = None,
+    dv: A | None = None,
+    dbias: Array | bool = False,
+    dsinks: Array | bool = False,
+    dalibi: Array | bool = False,
+    out_dtype: Literal["f32"] | None = None,
+) -> Gradients:
+    """The gradients of attention(), with its arguments.
+
+    out, lse     what attention() gave for these arguments, with return_lse=True; lse may cover more
+                 keys than k has, as in one step of a ring
+    dout, dlse   gradients of out and lse, of their shapes; without dlse nothing came from lse
+    dq, dk, dv   where to write: an array of q's type or float32; by default a new one
+    dbias, dsinks, dalibi   True for a new array, or one to write to; dbias is summed where bias is
+                 broadcast, and has size 1 there
+    out_dtype    "f32": new gradients are float32 whatever q is
+
+    Every sum has one order: the same arguments give the same bits. Pages have no backward."""
+
 def plan(
     q: Array,
     k: Array,
@@ -96,8 +146,10 @@ def plan(
     kernel: str | None = None,
     out: Any = None,
     out_dtype: Literal["f32"] | None = None,
+    **backward: Any,
 ) -> Plan:
-    """A plan for arrays like these, with the arguments of attention()."""
+    """A plan for arrays like these, with the arguments of attention(); with dout, and the others of
+    attention_backward(), a plan of backward, whose run() takes them too."""
 
 def problem(
     q: Array,
@@ -127,6 +179,7 @@ def problem(
     kernel: str | None = None,
     out: Any = None,
     out_dtype: Literal["f32"] | None = None,
+    **backward: Any,
 ) -> str:
     """The problem string of such a call, for explain(), Plan() and the rapt program."""
 
@@ -170,8 +223,9 @@ class Plan:
         page_table: Array | None = None,
         layout: Layout | None = None,
         out: Any = None,
+        **backward: Any,
     ) -> Any:
-        """out, or (out, lse) if the problem has lse. The arrays are as the plan was made for;
+        """out, or (out, lse) if the problem has lse; Gradients if it is backward. The arrays are as the plan was made for;
         layout is the plan's unless given."""
 
 class Candidate:
