@@ -83,6 +83,8 @@ void Request::make_gradients(const Inputs& inputs, Outputs outputs) {
       fault(name + " is wanted, and there is no " + std::string(primal.name) +
             "; give both, or leave " + name + " out");
     }
+    if (nb::isinstance<nb::list>(array) || nb::isinstance<nb::tuple>(array))
+      fault(name + " is a list of numbers; give an array, which can be written to, or True");
     Tensor& result = arguments_.*info.member;
     if (is_new) {
       const Description made(info, imported(primal.name), inputs.out_dtype);

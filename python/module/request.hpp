@@ -27,7 +27,14 @@ struct Inputs {
 struct Settings {
   rapt::Options options;
   std::string kernel;  // empty: rapt's choice
+  std::string layout;  // of the arrays
 };
+
+// A bool, NumPy's bool, or an integer.
+bool truth_from(const char* name, nb::handle object);
+
+// For a keyword that `function` does not know: a TypeError that names the nearest it does.
+[[noreturn]] void refuse_keyword(const char* function, nb::handle keyword);
 
 // None, or "f32".
 std::optional<rapt::DType> out_dtype_from(const std::optional<std::string>& name);
@@ -52,10 +59,10 @@ class Request {
   const Array& import(const char* name, nb::handle object);
   rapt::Tensor main_tensor(const char* name, nb::handle object);
   void read_others(const nb::kwargs& others);
+  const Array& import_other(const char* name, nb::handle object);
   rapt::Tensor other_tensor(const rapt::TensorInfo& info, const char* name, nb::handle object);
   rapt::Tensor lse_tensor(const char* name, nb::handle object);
   rapt::Tensor tensor(const rapt::TensorInfo& info, const char* name, nb::handle object);
-  const rapt::TensorInfo* optional_tensor(std::string_view keyword) const;
   void make_outputs(const Inputs& inputs, Outputs outputs);
 
   // Of backward, in backward.cpp.
@@ -73,6 +80,7 @@ class Request {
   std::array<std::optional<Array>, 24> arrays_;  // as many as a call has
   std::array<std::string_view, 24> names_;       // of them
   std::size_t array_count_ = 0;
+  std::vector<nb::object> copies_;  // of what was not an array as rapt takes it
   nb::object out_, lse_;
   bool out_is_new_ = false, lse_is_new_ = false;
   struct Gradient {
@@ -87,9 +95,13 @@ class Request {
 // Whether a call with these arrays is backward: dout is among them.
 rapt::Operation operation_of(const nb::kwargs& others);
 
+// The problem of a call; arrays that look as if they had the other layout get a hint at it.
+rapt::Problem problem_of(const Request& request, const rapt::Options& options,
+                         const std::string& layout);
+
 // Two results (out, lse) over disjoint sets of keys as one.
 nb::object merge(const nb::tuple& first, const nb::tuple& second, const std::string& layout,
-                 const nb::object& out);
+                 const nb::object& out, const nb::kwargs& others);
 
 // The plan of a problem, made at its first use and remembered.
 rapt::Plan remembered_plan(const Request& request, const Settings& settings);

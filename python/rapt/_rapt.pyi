@@ -11,6 +11,8 @@ class Array(Protocol):
 
 A = TypeVar("A", bound=Array)
 Layout = Literal["bshd", "bhsd"]
+Indices = Array | list[int] | list[list[int]] | tuple[int, ...]
+Numbers = Array | list[float] | list[list[float]] | tuple[float, ...]
 Window = int | tuple[int | None, int | None] | None
 
 def attention(
@@ -24,14 +26,14 @@ def attention(
     offset: int | None = None,
     bias: Array | None = None,
     mask: Array | None = None,
-    alibi: Array | None = None,
+    alibi: Numbers | None = None,
     softcap: float = 0.0,
-    sinks: Array | None = None,
+    sinks: Numbers | None = None,
     scale: float | None = None,
-    q_starts: Array | None = None,
-    kv_starts: Array | None = None,
-    lengths: Array | None = None,
-    page_table: Array | None = None,
+    q_starts: Indices | None = None,
+    kv_starts: Indices | None = None,
+    kv_lengths: Indices | None = None,
+    page_table: Indices | None = None,
     max_q_len: int | None = None,
     max_kv_len: int | None = None,
     layout: Layout = "bshd",
@@ -56,9 +58,10 @@ def attention(
     sinks        float32 logits without a value, one a head
     softcap      scores become softcap · tanh(score / softcap); 0: none
     scale        any finite number; 1/√dim unless given
-    q_starts, kv_starts   int32, batch + 1: where packed sequences start, with the total at the end
-    lengths      int32, batch: how many keys of each sequence are in use
-    page_table   int32, (batch, pages of a sequence): k and v are (page, slot, head, dim)
+    q_starts, kv_starts   batch + 1: where packed sequences start, with the total at the end
+    kv_lengths   batch: how many keys of each sequence are in use (`lengths` is the same)
+    page_table   (batch, pages of a sequence): k and v are (page, slot, head, dim)
+                 These are int32; other integers, and lists, are copied.
     max_q_len, max_kv_len   of one packed or paged sequence; by default what can be
     return_lse   also the log-sum-exp of each row: float32, (batch, head, seq)
     kernel       by name, as in rapt.kernels(); by default the fastest by estimate
@@ -67,7 +70,7 @@ def attention(
     out_dtype    "f32": a new result is float32 whatever q is; by default of q's type
 
     On a GPU the work goes into the stream that q's library uses now. While rapt computes, the GIL
-    is released. Faults are ValueError, NotImplementedError (no kernel takes it), LookupError (no
+    is released; on the CPU Ctrl-C ends a long call. Faults are ValueError, NotImplementedError (no kernel takes it), LookupError (no
     such kernel or device), MemoryError or RuntimeError."""
 
 def attention_backward(
@@ -85,13 +88,13 @@ def attention_backward(
     offset: int | None = None,
     bias: Array | None = None,
     mask: Array | None = None,
-    alibi: Array | None = None,
+    alibi: Numbers | None = None,
     softcap: float = 0.0,
-    sinks: Array | None = None,
+    sinks: Numbers | None = None,
     scale: float | None = None,
-    q_starts: Array | None = None,
-    kv_starts: Array | None = None,
-    lengths: Array | None = None,
+    q_starts: Indices | None = None,
+    kv_starts: Indices | None = None,
+    kv_lengths: Indices | None = None,
     max_q_len: int | None = None,
     max_kv_len: int | None = None,
     layout: Layout = "bshd",
@@ -129,14 +132,14 @@ def plan(
     offset: int | None = None,
     bias: Array | None = None,
     mask: Array | None = None,
-    alibi: Array | None = None,
+    alibi: Numbers | None = None,
     softcap: float = 0.0,
-    sinks: Array | None = None,
+    sinks: Numbers | None = None,
     scale: float | None = None,
-    q_starts: Array | None = None,
-    kv_starts: Array | None = None,
-    lengths: Array | None = None,
-    page_table: Array | None = None,
+    q_starts: Indices | None = None,
+    kv_starts: Indices | None = None,
+    kv_lengths: Indices | None = None,
+    page_table: Indices | None = None,
     max_q_len: int | None = None,
     max_kv_len: int | None = None,
     layout: Layout = "bshd",
@@ -162,14 +165,14 @@ def problem(
     offset: int | None = None,
     bias: Array | None = None,
     mask: Array | None = None,
-    alibi: Array | None = None,
+    alibi: Numbers | None = None,
     softcap: float = 0.0,
-    sinks: Array | None = None,
+    sinks: Numbers | None = None,
     scale: float | None = None,
-    q_starts: Array | None = None,
-    kv_starts: Array | None = None,
-    lengths: Array | None = None,
-    page_table: Array | None = None,
+    q_starts: Indices | None = None,
+    kv_starts: Indices | None = None,
+    kv_lengths: Indices | None = None,
+    page_table: Indices | None = None,
     max_q_len: int | None = None,
     max_kv_len: int | None = None,
     layout: Layout = "bshd",
@@ -184,7 +187,7 @@ def problem(
     """The problem string of such a call, for explain(), Plan() and the rapt program."""
 
 class Plan:
-    """A problem bound to a device and a kernel, to be run many times."""
+    """A problem bound to a device and a kernel, to be run many times. It pickles."""
 
     def __init__(
         self,
@@ -215,12 +218,12 @@ class Plan:
         *,
         bias: Array | None = None,
         mask: Array | None = None,
-        alibi: Array | None = None,
-        sinks: Array | None = None,
-        q_starts: Array | None = None,
-        kv_starts: Array | None = None,
-        lengths: Array | None = None,
-        page_table: Array | None = None,
+        alibi: Numbers | None = None,
+        sinks: Numbers | None = None,
+        q_starts: Indices | None = None,
+        kv_starts: Indices | None = None,
+        kv_lengths: Indices | None = None,
+        page_table: Indices | None = None,
         layout: Layout | None = None,
         out: Any = None,
         **backward: Any,
@@ -287,9 +290,15 @@ class Memory:
     def __dlpack__(self, **kwargs: Any) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
-def explain(problem: str, *, device: str = "cpu", kernel: str | None = None) -> Explanation: ...
-def devices() -> list[Device]: ...
-def kernels() -> list[Kernel]: ...
+def explain(problem: str, *, device: str = "cpu", kernel: str | None = None) -> Explanation:
+    """Who would take a problem, who refuses and why, and the choice."""
+
+def devices() -> list[Device]:
+    """The chips that rapt can compute on here."""
+
+def kernels() -> list[Kernel]:
+    """Every kernel of this build, on whatever chip."""
+
 def merge(
     first: tuple[A, A], second: tuple[A, A], *, layout: Layout = "bshd", out: Any = None
 ) -> tuple[A, A]:

@@ -87,7 +87,10 @@ def nobody_watches(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
     """Whether these are plain tensors, and no compiler, tracer, mode or transform wants to see the
     operator."""
     return type(q) is type(k) is type(v) is torch.Tensor and not (
-        is_traced() or torch._C._len_torch_function_stack() or forward_ad._current_level >= 0
+        q.is_meta
+        or is_traced()
+        or torch._C._len_torch_function_stack()
+        or forward_ad._current_level >= 0
     )
 
 

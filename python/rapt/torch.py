@@ -31,7 +31,9 @@ def scaled_dot_product_attention(
 ) -> torch.Tensor:
     """torch.nn.functional.scaled_dot_product_attention: (..., head, seq, dim); is_causal lets query
     i see keys 0 to i; a boolean mask says True for what takes part, a float mask is added."""
-    if torch.is_autocast_enabled(query.device.type):
+    if not isinstance(query, torch.Tensor):
+        _check_kinds(query=query, key=key, value=value, attn_mask=attn_mask)
+    if not query.is_meta and torch.is_autocast_enabled(query.device.type):
         query, key, value, attn_mask = _autocast(query, key, value, attn_mask)
     if attn_mask is None and dropout_p == 0 and nobody_watches(query, key, value):
         if query.dim() == key.dim() == value.dim() == 4 and (
@@ -42,8 +44,9 @@ def scaled_dot_product_attention(
                     query, key, value, causal=is_causal, offset=0 if is_causal else None,
                     scale=scale, layout="bhsd",
                 )  # fmt: skip
-            except (ValueError, NotImplementedError):
+            except (ValueError, NotImplementedError, RuntimeError):
                 pass
+    _check_kinds(query=query, key=key, value=value, attn_mask=attn_mask)
     refuse_gradients(query=query, key=key, value=value, attn_mask=attn_mask)
     if dropout_p > 0:
         raise NotImplementedError(
@@ -69,6 +72,29 @@ def scaled_dot_product_attention(
         layout="bhsd",
     )
     return out if out.shape[:-1] == shape else out.reshape(*shape, out.shape[-1])
+
+
+def _check_kinds(**tensors: torch.Tensor | None) -> None:
+    """Whatever else there is than dense tensors gets a sentence."""
+    for name, tensor in tensors.items():
+        if tensor is None:
+            continue
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(
+                f"{name} is a {type(tensor).__module__}.{type(tensor).__name__}; rapt.torch takes "
+                f"tensors: give torch.as_tensor({name}), or call rapt.attention, which takes arrays of "
+                "other libraries as they are"
+            )
+        if tensor.is_nested:
+            raise NotImplementedError(
+                f"{name} is a nested tensor; pack its sequences and call flash_attn_varlen_func, or "
+                f"pad them: torch.nested.to_padded_tensor({name}, 0.0), with a mask"
+            )
+        if tensor.layout != torch.strided:
+            raise NotImplementedError(
+                f"{name} is sparse ({tensor.layout}); rapt takes dense tensors: give "
+                f"{name}.to_dense()"
+            )
 
 
 def _autocast(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:

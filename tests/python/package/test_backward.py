@@ -162,8 +162,10 @@ def test_what_is_missing_or_too_much_is_named(random):
         rapt.attention_backward(q, k, v, **results, dlse=q)
     with pytest.raises(ValueError, match="dout"):
         rapt.attention_backward(q, k, v, **(results | {"dout": q[:, 1:]}))
-    with pytest.raises(TypeError, match="dslopes"):
-        rapt.attention_backward(q, k, v, **results, dslopes=True)
+    with pytest.raises(ValueError, match="dk is a list of numbers"):
+        rapt.attention_backward(q, k, v, **results, dk=[0.0])
+    with pytest.raises(TypeError, match="'dsink'; did you mean 'dsinks'"):
+        rapt.attention_backward(q, k, v, **results, dsink=True)
     with pytest.raises(TypeError, match="dout"):
         rapt.attention(q, k, v, dout=q)
 

@@ -395,3 +395,23 @@ def test_merge_refuses_what_requires_grad():
     out, lse = rapt.attention(q, k, v, layout="bhsd", return_lse=True)
     with pytest.raises(NotImplementedError, match="second.out requires grad"):
         rapt.merge((out, lse), (out.clone().requires_grad_(), lse), layout="bhsd")
+
+
+def test_tensors_without_memory_have_results_without_memory():
+    q, k, v = (torch.empty(2, 4, 5, 8, device="meta") for _ in range(3))
+    out = scaled_dot_product_attention(q, k, v[..., :6], is_causal=True)
+    assert out.is_meta and out.shape == (2, 4, 5, 6)
+
+
+def test_whatever_is_no_dense_tensor_gets_a_sentence():
+    q = torch.randn(2, 4, 5, 8)
+    with pytest.raises(TypeError, match="query is a numpy.ndarray; .* torch.as_tensor.query."):
+        scaled_dot_product_attention(q.numpy(), q, q)
+    with pytest.raises(TypeError, match="value is a numpy.ndarray"):
+        scaled_dot_product_attention(q, q, q.numpy())
+    with pytest.raises(NotImplementedError, match="key is sparse .* give key.to_dense"):
+        scaled_dot_product_attention(q, q.to_sparse(), q)
+    for layout in (torch.strided, torch.jagged):
+        nested = torch.nested.nested_tensor([torch.randn(4, 3), torch.randn(5, 3)], layout=layout)
+        with pytest.raises(NotImplementedError, match="query is a nested tensor; pack"):
+            scaled_dot_product_attention(nested, nested, nested)
