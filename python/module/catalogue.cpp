@@ -88,6 +88,8 @@ void define_kernels(nb::module_& module) {
           "backend",
           [](const rapt::KernelInfo& self) { return std::string(rapt::name(self.backend)); })
       .def_ro("by_name_only", &rapt::KernelInfo::by_name_only)
+      .def_prop_ro("operation",
+                   [](const rapt::KernelInfo& self) { return std::string(name(self.operation)); })
       .def("__repr__", [](const rapt::KernelInfo& self) {
         return "<rapt.Kernel " + std::string(self.name) + ">";
       });

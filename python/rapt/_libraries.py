@@ -34,7 +34,7 @@ class Torch:
         self.forward_mode = vars(torch.autograd.forward_ad)
 
     def refuse(self, name: str, tensor: Any) -> None:
-        from ._torch_op import refuse_gradients
+        from ._torch_autograd import refuse_gradients
 
         refuse_gradients(**{name: tensor})
         if tensor.is_neg():

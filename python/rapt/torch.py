@@ -3,14 +3,15 @@ its meaning. FlashAttention's functions are here too (they are in `rapt/flash_at
 
     from rapt.torch import scaled_dot_product_attention
 
-A tensor that requires grad is an error: rapt has no backward yet."""
+They are differentiable, once, in the tensors that have gradients in PyTorch, slopes and sinks too."""
 
 from __future__ import annotations
 
 import torch
 
 from ._rapt import attention as plain_attention
-from ._torch_op import attention, nobody_watches, refuse_gradients, with_contiguous_last_axis
+from ._torch_autograd import refuse_tangents, with_contiguous_last_axis
+from ._torch_op import attention, nobody_watches
 from .flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
 
 __all__ = [
@@ -34,7 +35,7 @@ def scaled_dot_product_attention(
     if not isinstance(query, torch.Tensor):
         _check_kinds(query=query, key=key, value=value, attn_mask=attn_mask)
     if not query.is_meta and torch.is_autocast_enabled(query.device.type):
-        query, key, value, attn_mask = _autocast(query, key, value, attn_mask)
+        query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     if attn_mask is None and dropout_p == 0 and nobody_watches(query, key, value):
         if query.dim() == key.dim() == value.dim() == 4 and (
             enable_gqa or query.size(1) == key.size(1)
@@ -47,7 +48,7 @@ def scaled_dot_product_attention(
             except (ValueError, NotImplementedError, RuntimeError):
                 pass
     _check_kinds(query=query, key=key, value=value, attn_mask=attn_mask)
-    refuse_gradients(query=query, key=key, value=value, attn_mask=attn_mask)
+    refuse_tangents(query=query, key=key, value=value, attn_mask=attn_mask)
     if dropout_p > 0:
         raise NotImplementedError(
             f"dropout_p is {dropout_p}; rapt computes exact attention: pass 0.0, or call .eval() "
@@ -97,7 +98,7 @@ def _check_kinds(**tensors: torch.Tensor | None) -> None:
             )
 
 
-def _autocast(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
+def autocast(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
     """As PyTorch casts what its own attention gets: floats, but for f64."""
     dtype = torch.get_autocast_dtype(tensors[0].device.type)
     return [

@@ -104,6 +104,8 @@ def test_devices_and_kernels_are_listed():
     assert isinstance(devices["cpu"].features, list)
     kernels = {kernel.name: kernel for kernel in rapt.kernels()}
     assert kernels["cpu.oracle"].by_name_only and kernels["cpu.flash"].backend == "cpu"
+    operations = [kernels[name].operation for name in ("cpu.naive", "cpu.naive_backward")]
+    assert operations == ["forward", "backward"]
     assert all(kernel.summary for kernel in kernels.values())
 
 
