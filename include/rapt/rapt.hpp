@@ -255,7 +255,13 @@ class RAPT_API Executor {
   // returns when all are done. The body never throws.
   virtual void parallel_for(std::int64_t count, void (*body)(void* context, std::int64_t index),
                             void* context) = 0;
+  // Asked between two pieces of work, by each thread that does them: true ends the run early,
+  // without an error and with results that mean nothing.
+  virtual bool stopped() { return false; }
 };
+// rapt's own threads, as a plan for this CPU uses them where it is given no executor: for one that
+// adds something to them. They live as long as the process.
+RAPT_API Executor& own_threads(const Device& device);
 
 // A kernel's tile sizes, stages, splits: changes speed, never meaning. As text "key=value,...".
 struct RAPT_API Config {

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/module/request.hpp"
+#include "python/module/stub_texts.hpp"
 
 namespace rapt_python {
 namespace {
@@ -31,7 +32,7 @@ std::vector<Candidate> candidates_of(const rapt::Explanation& explanation) {
 }
 
 void define_explain(nb::module_& module) {
-  nb::class_<Candidate>(module, "Candidate")
+  nb::class_<Candidate>(module, "Candidate", stub::Candidate_text)
       .def_ro("kernel", &Candidate::kernel)
       .def_ro("chosen", &Candidate::chosen)
       .def_ro("refusal", &Candidate::refusal)
@@ -39,7 +40,7 @@ void define_explain(nb::module_& module) {
       .def_ro("seconds", &Candidate::seconds)
       .def_ro("bound", &Candidate::bound)
       .def_ro("workspace_bytes", &Candidate::workspace_bytes);
-  nb::class_<rapt::Explanation>(module, "Explanation")
+  nb::class_<rapt::Explanation>(module, "Explanation", stub::Explanation_text)
       .def_ro("problem", &rapt::Explanation::problem)
       .def_ro("device", &rapt::Explanation::device)
       .def_ro("reason", &rapt::Explanation::reason)
@@ -51,16 +52,18 @@ void define_explain(nb::module_& module) {
   module.def(
       "explain",
       [](const std::string& problem, const std::string& device,
-         const std::optional<std::string>& kernel) {
+         const std::optional<std::string>& kernel, const nb::kwargs& others) {
+        for (const auto& other : others) refuse_keyword("explain", other.first);
         const std::string name = kernel.value_or("");
         return rapt::explain(rapt::Problem::parse(problem), rapt::Device::parse(device),
                              {.kernel = name});
       },
-      "problem"_a, nb::kw_only(), "device"_a = "cpu", "kernel"_a = nb::none());
+      "problem"_a, nb::kw_only(), "device"_a = "cpu", "kernel"_a = nb::none(), "others"_a,
+      nb::sig(stub::explain_signature), stub::explain_text);
 }
 
 void define_devices(nb::module_& module) {
-  nb::class_<rapt::Device>(module, "Device")
+  nb::class_<rapt::Device>(module, "Device", stub::Device_text)
       .def_ro("name", &rapt::Device::name)
       .def_ro("index", &rapt::Device::index)
       .def_ro("threads", &rapt::Device::threads)
@@ -73,11 +76,11 @@ void define_devices(nb::module_& module) {
       .def("__repr__", [](const rapt::Device& self) {
         return "<rapt.Device " + self.to_string() + ": " + self.name + ">";
       });
-  module.def("devices", &rapt::devices);
+  module.def("devices", &rapt::devices, stub::devices_text);
 }
 
 void define_kernels(nb::module_& module) {
-  nb::class_<rapt::KernelInfo>(module, "Kernel")
+  nb::class_<rapt::KernelInfo>(module, "Kernel", stub::Kernel_text)
       .def_prop_ro("name", [](const rapt::KernelInfo& self) { return std::string(self.name); })
       .def_prop_ro("summary",
                    [](const rapt::KernelInfo& self) { return std::string(self.summary); })
@@ -85,10 +88,12 @@ void define_kernels(nb::module_& module) {
           "backend",
           [](const rapt::KernelInfo& self) { return std::string(rapt::name(self.backend)); })
       .def_ro("by_name_only", &rapt::KernelInfo::by_name_only)
+      .def_prop_ro("operation",
+                   [](const rapt::KernelInfo& self) { return std::string(name(self.operation)); })
       .def("__repr__", [](const rapt::KernelInfo& self) {
         return "<rapt.Kernel " + std::string(self.name) + ">";
       });
-  module.def("kernels", &rapt::kernels);
+  module.def("kernels", &rapt::kernels, stub::kernels_text);
 }
 
 }  // namespace
@@ -99,7 +104,7 @@ void define_catalogue(nb::module_& module) {
   define_kernels(module);
   module.def("version", [] { return std::string(rapt::version()); });
   module.def("merge", &merge, "first"_a, "second"_a, nb::kw_only(), "layout"_a = "bshd",
-             "out"_a = nb::none());
+             "out"_a = nb::none(), "others"_a, nb::sig(stub::merge_signature), stub::merge_text);
 }
 
 }  // namespace rapt_python

@@ -48,7 +48,8 @@ nb::object new_like(nb::handle object, const Array& array) {
 }  // namespace
 
 nb::object merge(const nb::tuple& first, const nb::tuple& second, const std::string& layout,
-                 const nb::object& out) {
+                 const nb::object& out, const nb::kwargs& others) {
+  for (const auto& other : others) refuse_keyword("merge", other.first);
   if (layout != "bshd" && layout != "bhsd")
     fault("the layout is '" + layout + "'; it is bshd or bhsd");
   if (nb::len(first) != 2 || nb::len(second) != 2 || (!out.is_none() && nb::len(out) != 2))

@@ -6,8 +6,10 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/module/catalogue.hpp"
+#include "python/module/interruptible.hpp"
 #include "python/module/memory.hpp"
 #include "python/module/request.hpp"
+#include "python/module/stub_texts.hpp"
 
 namespace rapt_python {
 namespace {
@@ -25,41 +27,53 @@ PyObject* exception_of(rapt::ErrorCode code) {
   }
 }
 
-// attention, plan and problem take the same arguments and differ in what they do with them.
+// attention, its backward, plan and problem take the same arguments and differ in what they do with
+// them.
 template <class Action>
-void define_call(nb::module_& module, const char* name, Action action) {
+void define_call(nb::module_& module, const char* name, const char* signature, const char* text,
+                 Action action) {
   module.def(
       name,
-      [action](nb::object q, nb::object k, nb::object v, bool causal, nb::object window,
+      [action](nb::object q, nb::object k, nb::object v, nb::object causal, nb::object window,
                std::int64_t first_keys, Number offset, float softcap, std::optional<float> scale,
-               Number max_q_len, Number max_kv_len, std::string layout, bool return_lse,
-               bool batch_invariant, bool tf32, std::optional<std::string> kernel, nb::object out,
-               std::optional<std::string> out_dtype, nb::kwargs others) {
-        const Inputs inputs{q, k, v, others, out, out_dtype_from(out_dtype), layout, return_lse};
+               Number max_q_len, Number max_kv_len, std::string layout, nb::object return_lse,
+               nb::object batch_invariant, nb::object tf32, std::optional<std::string> kernel,
+               nb::object out, std::optional<std::string> out_dtype, nb::kwargs others) {
+        const Inputs inputs{q,      k,
+                            v,      others,
+                            out,    out_dtype_from(out_dtype),
+                            layout, truth_from("return_lse", return_lse)};
         Settings settings;
-        settings.options = {.causal = causal,
+        settings.options = {.causal = truth_from("causal", causal),
                             .window = window_from(window, first_keys),
                             .offset = offset,
                             .scale = scale,
                             .softcap = softcap,
-                            .batch_invariant = batch_invariant,
-                            .tf32 = tf32,
+                            .batch_invariant = truth_from("batch_invariant", batch_invariant),
+                            .tf32 = truth_from("tf32", tf32),
                             .max_q_len = max_q_len,
                             .max_kv_len = max_kv_len};
         settings.kernel = kernel.value_or("");
+        settings.layout = layout;
         return action(inputs, settings);
       },
       "q"_a, "k"_a, "v"_a, nb::kw_only(), "causal"_a = false, "window"_a = nb::none(),
       "first_keys"_a = 0, "offset"_a = nb::none(), "softcap"_a = 0.0f, "scale"_a = nb::none(),
       "max_q_len"_a = nb::none(), "max_kv_len"_a = nb::none(), "layout"_a = "bshd",
       "return_lse"_a = false, "batch_invariant"_a = false, "tf32"_a = false,
-      "kernel"_a = nb::none(), "out"_a = nb::none(), "out_dtype"_a = nb::none(), "others"_a);
+      "kernel"_a = nb::none(), "out"_a = nb::none(), "out_dtype"_a = nb::none(), "others"_a,
+      nb::sig(signature), text);
 }
 
 nb::object attention(const Inputs& inputs, const Settings& settings) {
   Request request(inputs, Request::Outputs::made);
   request.run(remembered_plan(request, settings));
   return request.result();
+}
+
+nb::object attention_backward(Inputs inputs, const Settings& settings) {
+  inputs.operation = rapt::Operation::backward;
+  return attention(inputs, settings);
 }
 
 // A plan, and the layout of the arrays it was made for: strides alone do not tell it, since an
@@ -69,15 +83,25 @@ struct Plan {
   std::string layout;
 };
 
-Plan plan(const Inputs& inputs, const Settings& settings) {
-  const Request request(inputs, Request::Outputs::imagined);
-  const rapt::Problem problem = rapt::Problem::of(request.arguments(), settings.options);
-  return {rapt::Plan(problem, request.device(), {.kernel = settings.kernel}), inputs.layout};
+Plan planned(const rapt::Problem& problem, const rapt::Device& device, const std::string& kernel,
+             const rapt::Config& config, const std::string& layout) {
+  return {
+      rapt::Plan(problem, device,
+                 {.kernel = kernel, .config = config, .executor = interruptible_threads(device)}),
+      layout};
 }
 
-std::string problem(const Inputs& inputs, const Settings& settings) {
+Plan plan(Inputs inputs, const Settings& settings) {
+  inputs.operation = operation_of(inputs.others);
   const Request request(inputs, Request::Outputs::imagined);
-  return rapt::Problem::of(request.arguments(), settings.options).to_string();
+  const rapt::Problem problem = problem_of(request, settings.options, settings.layout);
+  return planned(problem, request.device(), settings.kernel, {}, inputs.layout);
+}
+
+std::string problem(Inputs inputs, const Settings& settings) {
+  inputs.operation = operation_of(inputs.others);
+  const Request request(inputs, Request::Outputs::imagined);
+  return problem_of(request, settings.options, settings.layout).to_string();
 }
 
 nb::object run_plan(const Plan& self, nb::object q, nb::object k, nb::object v,
@@ -85,7 +109,17 @@ nb::object run_plan(const Plan& self, nb::object q, nb::object k, nb::object v,
                     nb::kwargs others) {
   const rapt::Plan& plan = self.plan;
   const std::string layout = other_layout.value_or(self.layout);
-  const Inputs inputs{q, k, v, others, out, plan.problem().out_dtype, layout, plan.problem().lse};
+  const rapt::Problem& problem = plan.problem();
+  const bool forward = problem.operation == rapt::Operation::forward;
+  const Inputs inputs{q,
+                      k,
+                      v,
+                      others,
+                      out,
+                      forward ? problem.out_dtype : problem.dq_dtype,
+                      layout,
+                      forward && problem.lse,
+                      problem.operation};
   Request request(inputs, Request::Outputs::made);
   const rapt::Device& device = request.device();
   if (device.backend != plan.device().backend || device.index != plan.device().index) {
@@ -98,20 +132,32 @@ nb::object run_plan(const Plan& self, nb::object q, nb::object k, nb::object v,
 }
 
 void define_plan(nb::module_& module) {
-  nb::class_<Plan>(module, "Plan")
+  nb::class_<Plan>(module, "Plan", stub::Plan_text)
       .def(
           "__init__",
           [](Plan* self, const std::string& text, const std::string& device,
-             const std::optional<std::string>& kernel, const std::optional<std::string>& config) {
-            const std::string name = kernel.value_or("");
+             const std::optional<std::string>& kernel, const std::optional<std::string>& config,
+             const nb::kwargs& others) {
+            for (const auto& other : others) refuse_keyword("Plan", other.first);
             const bool heads_first = text.find("bhsd") != std::string::npos;
-            new (self) Plan{
-                rapt::Plan(rapt::Problem::parse(text), rapt::Device::parse(device),
-                           {.kernel = name, .config = rapt::Config::parse(config.value_or(""))}),
-                heads_first ? "bhsd" : "bshd"};
+            new (self) Plan(planned(rapt::Problem::parse(text), rapt::Device::parse(device),
+                                    kernel.value_or(""), rapt::Config::parse(config.value_or("")),
+                                    heads_first ? "bhsd" : "bshd"));
           },
           "problem"_a, nb::kw_only(), "device"_a = "cpu", "kernel"_a = nb::none(),
-          "config"_a = nb::none())
+          "config"_a = nb::none(), "others"_a)
+      .def("__getstate__",
+           [](const Plan& self) {
+             return nb::make_tuple(self.plan.problem().to_string(), self.plan.device().to_string(),
+                                   std::string(self.plan.kernel()), self.plan.config().to_string(),
+                                   self.layout);
+           })
+      .def("__setstate__",
+           [](Plan* self, const nb::tuple& state) {
+             const auto text = [&](int index) { return nb::cast<std::string>(state[index]); };
+             new (self) Plan(planned(rapt::Problem::parse(text(0)), rapt::Device::parse(text(1)),
+                                     text(2), rapt::Config::parse(text(3)), text(4)));
+           })
       .def_prop_ro("problem", [](const Plan& self) { return self.plan.problem().to_string(); })
       .def_prop_ro("device", [](const Plan& self) { return self.plan.device().to_string(); })
       .def_prop_ro("kernel", [](const Plan& self) { return std::string(self.plan.kernel()); })
@@ -124,7 +170,8 @@ void define_plan(nb::module_& module) {
                     self.plan.device().to_string() + ": " + std::string(self.plan.kernel()) + ">";
            })
       .def("run", &run_plan, "q"_a, "k"_a, "v"_a, nb::kw_only(), "layout"_a = nb::none(),
-           "out"_a = nb::none(), "others"_a);
+           "out"_a = nb::none(), "others"_a, nb::sig(stub::Plan_run_signature),
+           stub::Plan_run_text);
 }
 
 void define_memory(nb::module_& module) {
@@ -153,9 +200,11 @@ NB_MODULE(_rapt, module) {
       PyErr_SetString(exception_of(error.code()), error.what());
     }
   });
-  define_call(module, "attention", attention);
-  define_call(module, "plan", plan);
-  define_call(module, "problem", problem);
+  define_call(module, "attention", stub::attention_signature, stub::attention_text, attention);
+  define_call(module, "attention_backward", stub::attention_backward_signature,
+              stub::attention_backward_text, attention_backward);
+  define_call(module, "plan", stub::plan_signature, stub::plan_text, plan);
+  define_call(module, "problem", stub::problem_signature, stub::problem_text, problem);
   define_plan(module);
   define_memory(module);
   define_catalogue(module);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "python/module/interruptible.hpp"
 #include "python/module/request.hpp"
 
 namespace rapt_python {
@@ -47,12 +48,13 @@ rapt::Plan remembered_plan(const Request& request, const Settings& settings) {
   constexpr std::size_t most = 1024;  // a decode loop over unpaged keys has a problem per token
   static auto& plans = *new std::unordered_map<Key, rapt::Plan, KeyHash>;
   const rapt::Device& device = request.device();
-  Key key{rapt::Problem::of(request.arguments(), settings.options), device.backend, device.index,
+  Key key{problem_of(request, settings.options, settings.layout), device.backend, device.index,
           settings.kernel, environment()};
   const auto found = plans.find(key);
   if (found != plans.end()) return found->second;
   if (plans.size() >= most) plans.clear();
-  rapt::Plan plan(key.problem, device, {.kernel = settings.kernel});
+  rapt::Plan plan(key.problem, device,
+                  {.kernel = settings.kernel, .executor = interruptible_threads(device)});
   return plans.emplace(std::move(key), std::move(plan)).first->second;
 }
 

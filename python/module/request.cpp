@@ -1,5 +1,7 @@
 #include "python/module/request.hpp"
 
+#include "python/module/interruptible.hpp"
+
 namespace rapt_python {
 namespace {
 
@@ -21,32 +23,21 @@ std::string text_of(const std::array<std::int64_t, 4>& sizes, int axes) {
   return text + ")";
 }
 
-// As Python calls a tensor.
-std::string_view python_name(const rapt::TensorInfo& info) {
-  return info.name == "kv_lengths" ? "lengths" : info.name;
-}
-
-bool is_optional_input(const rapt::TensorInfo& info) {
+// Whether a call names it by a keyword, beside q, k, v and out. A forward call asks for lse by
+// return_lse.
+bool is_optional(const rapt::TensorInfo& info, rapt::Operation operation) {
+  if (operation == rapt::Operation::backward)
+    return info.backward.use != rapt::TensorInfo::Use::none;
   return info.forward.use == rapt::TensorInfo::Use::reads && !info.forward.needed;
 }
 
-// What a keyword may name beside q, k, v and out; null: nothing.
-const rapt::TensorInfo* optional_input(std::string_view keyword) {
+// What a keyword names; null: nothing. `lengths` is short for kv_lengths.
+const rapt::TensorInfo* optional_tensor(std::string_view keyword, rapt::Operation operation) {
+  if (keyword == "lengths") keyword = "kv_lengths";
   for (const rapt::TensorInfo& info : rapt::tensors()) {
-    if (is_optional_input(info) && python_name(info) == keyword) return &info;
+    if (is_optional(info, operation) && info.name == keyword) return &info;
   }
   return nullptr;
-}
-
-[[noreturn]] void refuse_keyword(const char* keyword) {
-  std::string names;
-  for (const rapt::TensorInfo& info : rapt::tensors()) {
-    if (is_optional_input(info))
-      (names += names.empty() ? "" : ", ") += std::string(python_name(info));
-  }
-  const std::string sentence =
-      "unexpected keyword argument '" + std::string(keyword) + "'; arrays are " + names;
-  throw nb::type_error(sentence.c_str());
 }
 
 std::optional<std::int64_t> bound_from(nb::handle bound) {
@@ -75,6 +66,49 @@ class CpuWorkspace {
 
 }  // namespace
 
+bool truth_from(const char* name, nb::handle object) {
+  if (PyBool_Check(object.ptr())) return object.ptr() == Py_True;
+  const std::string type = nb::borrow<nb::str>(object.type().attr("__name__")).c_str();
+  const bool is_a_truth = PyIndex_Check(object.ptr()) || type == "bool" || type == "bool_";
+  if (!is_a_truth) {
+    const std::string sentence =
+        std::string(name) + " is a " + type + "; it is True or False (or 1 or 0)";
+    throw nb::type_error(sentence.c_str());
+  }
+  const int truth = PyObject_IsTrue(object.ptr());
+  if (truth < 0) throw nb::python_error();
+  return truth != 0;
+}
+
+void refuse_keyword(const char* function, nb::handle keyword) {
+  const nb::object sentence =
+      nb::module_::import_("rapt._words").attr("unexpected_keyword")(function, keyword);
+  throw nb::type_error(nb::borrow<nb::str>(sentence).c_str());
+}
+
+rapt::Problem problem_of(const Request& request, const rapt::Options& options,
+                         const std::string& layout) {
+  const rapt::Arguments& a = request.arguments();
+  try {
+    return rapt::Problem::of(a, options);
+  } catch (const rapt::Error& error) {
+    // Heads that cannot share, where the axis beside them could.
+    const auto share = [&](std::size_t axis) {
+      return a.k.size[axis] > 0 && a.q.size[axis] % a.k.size[axis] == 0;
+    };
+    const bool exchanged =
+        !a.page_table.present() && !a.q_starts.present() && !share(2) && share(1);
+    if (!exchanged || error.code() != rapt::ErrorCode::invalid_argument) throw;
+    const bool heads_first = layout == "bhsd";
+    throw rapt::Error(error.code(),
+                      std::string(error.what()) + ". The layout is " + layout + ": " +
+                          (heads_first ? "(batch, head, seq, dim)" : "(batch, seq, head, dim)") +
+                          "; for " +
+                          (heads_first ? "(batch, seq, head, dim)" : "(batch, head, seq, dim)") +
+                          " give layout=\"" + (heads_first ? "bshd" : "bhsd") + "\"");
+  }
+}
+
 std::optional<DType> out_dtype_from(const std::optional<std::string>& name) {
   if (!name) return {};
   if (*name != "f32") fault("out_dtype is '" + *name + "'; it is None, for q's type, or 'f32'");
@@ -96,6 +130,7 @@ rapt::Window window_from(nb::handle window, std::int64_t first_keys) {
 
 Request::Request(const Inputs& inputs, Outputs outputs)
     : like_(inputs.q),
+      operation_(inputs.operation),
       heads_first_(inputs.layout == "bhsd"),
       device_(device_of(inputs.q)),
       stream_(current_stream(inputs.q, device_)) {
@@ -109,10 +144,16 @@ Request::Request(const Inputs& inputs, Outputs outputs)
   a.k = main_tensor("k", inputs.k);
   a.v = main_tensor("v", inputs.v);
   read_others(inputs.others);
-  make_outputs(inputs, outputs);
+  if (operation_ == rapt::Operation::forward) {
+    make_outputs(inputs, outputs);
+  } else {
+    read_results(inputs);
+    make_gradients(inputs, outputs);
+  }
 }
 
 const Array& Request::import(const char* name, nb::handle object) {
+  names_[array_count_] = name;
   const Array& array = arrays_[array_count_++].emplace(name, object, stream_);
   check_device(name, array, "q", device_);
   return array;
@@ -131,14 +172,46 @@ Tensor Request::main_tensor(const char* name, nb::handle object) {
 void Request::read_others(const nb::kwargs& others) {
   for (const auto& [key, object] : others) {
     const char* name = nb::borrow<nb::str>(key).c_str();
-    const rapt::TensorInfo* info = optional_input(name);
-    if (!info) refuse_keyword(name);
-    if (!object.is_none()) arguments_.*info->member = other_tensor(*info, name, object);
+    const rapt::TensorInfo* info = optional_tensor(name, operation_);
+    if (!info)
+      refuse_keyword(operation_ == rapt::Operation::forward ? "attention" : "attention_backward",
+                     key);
+    if (object.is_none() || info->backward.use == rapt::TensorInfo::Use::writes) continue;
+    if ((arguments_.*info->member).present())
+      fault("kv_lengths and lengths are one argument by two names; give one of them");
+    arguments_.*info->member = tensor(*info, name, object);
+  }
+}
+
+Tensor Request::tensor(const rapt::TensorInfo& info, const char* name, nb::handle object) {
+  switch (info.form) {
+    case rapt::TensorInfo::Form::rows: return main_tensor(name, object);
+    case rapt::TensorInfo::Form::logsumexp: return lse_tensor(name, object);
+    default: return other_tensor(info, name, object);
+  }
+}
+
+// Lists, and integers that are not int32, are copied into an array of q's library.
+const Array& Request::import_other(const char* name, nb::handle object) {
+  const auto convert = [&] {
+    return nb::module_::import_("rapt._libraries").attr("converted")(name, object, like_);
+  };
+  const std::size_t count = array_count_;
+  if (PyList_Check(object.ptr()) || PyTuple_Check(object.ptr())) {
+    return import(name, copies_.emplace_back(convert()));
+  }
+  try {
+    return import(name, object);
+  } catch (const rapt::Error&) {
+    const nb::object copy = convert();
+    if (copy.is_none()) throw;
+    array_count_ = count;
+    return import(name, copies_.emplace_back(copy));
   }
 }
 
 Tensor Request::other_tensor(const rapt::TensorInfo& info, const char* name, nb::handle object) {
-  const Array& array = import(name, object);
+  const Array& array = import_other(name, object);
   if (info.form == rapt::TensorInfo::Form::pairs) return array.tensor(4 - array.axes());
   if (array.axes() < info.least_axes || array.axes() > info.most_axes) {
     fault(std::string(name) + " has " + axes_of(array) + "; it needs " +
@@ -148,11 +221,11 @@ Tensor Request::other_tensor(const rapt::TensorInfo& info, const char* name, nb:
   return array.tensor(0);
 }
 
-Tensor Request::lse_tensor(nb::handle object) {
-  const Array& array = import("lse", object);
+Tensor Request::lse_tensor(const char* name, nb::handle object) {
+  const Array& array = import(name, object);
   if (array.axes() != q_axes_ - 1) {
-    fault("lse has " + axes_of(array) + "; beside a q of " + std::to_string(q_axes_) +
-          " axes it needs " + std::to_string(q_axes_ - 1));
+    fault(std::string(name) + " has " + axes_of(array) + "; beside a q of " +
+          std::to_string(q_axes_) + " axes it needs " + std::to_string(q_axes_ - 1));
   }
   return array.tensor(3 - array.axes());
 }
@@ -192,16 +265,22 @@ void Request::make_outputs(const Inputs& inputs, Outputs outputs) {
     fault("out is " + text_of(got, q_axes_) + "; the result is " + text_of(out_size, q_axes_));
   if (!inputs.lse) return;
   if (lse_is_new_) lse_ = new_array(like_, std::span(lse_size).subspan(missing), DType::f32);
-  a.lse = lse_tensor(lse_);
+  a.lse = lse_tensor("lse", lse_);
   check_writable("lse", *arrays_[array_count_ - 1]);
 }
 
 void Request::run(const rapt::Plan& plan) {
   const std::size_t bytes = plan.workspace_bytes();
   if (plan.device().backend == rapt::Backend::cpu) {
-    const nb::gil_scoped_release released;
-    const CpuWorkspace workspace(bytes);
-    plan.run(arguments_, {.stream = nullptr, .workspace = workspace.bytes()});
+    bool interrupted = false;
+    {
+      const nb::gil_scoped_release released;
+      const CpuWorkspace workspace(bytes);
+      const Interruptible call;
+      plan.run(arguments_, {.stream = nullptr, .workspace = workspace.bytes()});
+      interrupted = call.interrupted();
+    }
+    if (interrupted) throw nb::python_error();  // which the look at the signals has set
     return;
   }
   const GpuWorkspace workspace(like_, device_, bytes, stream_);
@@ -210,6 +289,7 @@ void Request::run(const rapt::Plan& plan) {
 }
 
 nb::object Request::result() {
+  if (operation_ == rapt::Operation::backward) return gradients();
   nb::object out = out_is_new_ ? finished(like_, out_) : out_;
   if (!arguments_.lse.present()) return out;
   return nb::make_tuple(out, lse_is_new_ ? finished(like_, lse_) : lse_);

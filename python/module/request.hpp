@@ -1,10 +1,12 @@
-// One call of attention as Python makes it: arrays and options go in, rapt's arguments come out,
-// with new arrays for what the caller did not give.
+// One call of attention, or of its gradients, as Python makes it: arrays and options go in, rapt's
+// arguments come out, with new arrays for what the caller did not give.
 #pragma once
 
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "python/module/array.hpp"
 
@@ -15,16 +17,24 @@ struct Inputs {
   nb::object q, k, v;
   nb::kwargs others;                     // by the names that rapt::tensors() has; None where absent
   nb::object out;                        // None, an array, or a pair (out, lse)
-  std::optional<rapt::DType> out_dtype;  // of a new one; absent: as q's
+  std::optional<rapt::DType> out_dtype;  // of a new result; absent: as q's
   std::string layout = "bshd";
   bool lse = false;
+  rapt::Operation operation = rapt::Operation::forward;
 };
 
 // Everything but arrays.
 struct Settings {
   rapt::Options options;
   std::string kernel;  // empty: rapt's choice
+  std::string layout;  // of the arrays
 };
+
+// A bool, NumPy's bool, or an integer.
+bool truth_from(const char* name, nb::handle object);
+
+// For a keyword that `function` does not know: a TypeError that names the nearest it does.
+[[noreturn]] void refuse_keyword(const char* function, nb::handle keyword);
 
 // None, or "f32".
 std::optional<rapt::DType> out_dtype_from(const std::optional<std::string>& name);
@@ -34,8 +44,8 @@ rapt::Window window_from(nb::handle window, std::int64_t first_keys);
 
 class Request {
  public:
-  // With Outputs::imagined, out and lse that are not given are only described: enough for a
-  // problem, not for a run.
+  // With Outputs::imagined, results that are not given are only described: enough for a problem,
+  // not for a run.
   enum class Outputs { made, imagined };
   Request(const Inputs& inputs, Outputs outputs);
 
@@ -43,31 +53,55 @@ class Request {
   const rapt::Device& device() const { return rapt_device(device_); }
   // Runs with the GIL released.
   void run(const rapt::Plan& plan);
-  nb::object result();  // out, or (out, lse)
+  nb::object result();  // out, (out, lse), or Gradients
 
  private:
   const Array& import(const char* name, nb::handle object);
   rapt::Tensor main_tensor(const char* name, nb::handle object);
   void read_others(const nb::kwargs& others);
+  const Array& import_other(const char* name, nb::handle object);
   rapt::Tensor other_tensor(const rapt::TensorInfo& info, const char* name, nb::handle object);
-  rapt::Tensor lse_tensor(nb::handle object);
+  rapt::Tensor lse_tensor(const char* name, nb::handle object);
+  rapt::Tensor tensor(const rapt::TensorInfo& info, const char* name, nb::handle object);
   void make_outputs(const Inputs& inputs, Outputs outputs);
 
+  // Of backward, in backward.cpp.
+  void read_results(const Inputs& inputs);
+  void make_gradients(const Inputs& inputs, Outputs outputs);
+  const Array& imported(std::string_view name) const;
+  nb::object gradients();
+
   nb::object like_;  // q: its library makes new arrays
+  rapt::Operation operation_;
   int q_axes_ = 4;
   bool heads_first_;
   dlpack::Device device_;
   void* stream_;
-  std::array<std::optional<Array>, 16> arrays_;  // as many as a call has
+  std::array<std::optional<Array>, 24> arrays_;  // as many as a call has
+  std::array<std::string_view, 24> names_;       // of them
   std::size_t array_count_ = 0;
+  std::vector<nb::object> copies_;  // of what was not an array as rapt takes it
   nb::object out_, lse_;
   bool out_is_new_ = false, lse_is_new_ = false;
+  struct Gradient {
+    std::string name;
+    nb::object array;
+    bool is_new;
+  };
+  std::vector<Gradient> gradients_;  // that are wanted
   rapt::Arguments arguments_;
 };
 
+// Whether a call with these arrays is backward: dout is among them.
+rapt::Operation operation_of(const nb::kwargs& others);
+
+// The problem of a call; arrays that look as if they had the other layout get a hint at it.
+rapt::Problem problem_of(const Request& request, const rapt::Options& options,
+                         const std::string& layout);
+
 // Two results (out, lse) over disjoint sets of keys as one.
 nb::object merge(const nb::tuple& first, const nb::tuple& second, const std::string& layout,
-                 const nb::object& out);
+                 const nb::object& out, const nb::kwargs& others);
 
 // The plan of a problem, made at its first use and remembered.
 rapt::Plan remembered_plan(const Request& request, const Settings& settings);

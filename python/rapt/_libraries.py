@@ -34,7 +34,7 @@ class Torch:
         self.forward_mode = vars(torch.autograd.forward_ad)
 
     def refuse(self, name: str, tensor: Any) -> None:
-        from ._torch_op import refuse_gradients
+        from ._torch_autograd import refuse_gradients
 
         refuse_gradients(**{name: tensor})
         if tensor.is_neg():
@@ -109,3 +109,63 @@ def adapter(array_type: type) -> Any:
         if library in _ADAPTERS:
             return _ADAPTERS[library]()
     return Other()
+
+
+_INDICES = ("q_starts", "kv_starts", "kv_lengths", "lengths", "page_table")
+_LOGITS = ("alibi", "sinks", "bias")
+
+
+def converted(name: str, given: Any, like: Any) -> Any:
+    """An array as rapt takes it, of q's library and on q's device, from a list or tuple of numbers, or
+    from integers that are not int32; None from anything else."""
+    import numpy as np
+
+    library = type(given).__module__.partition(".")[0]
+    if isinstance(given, (list, tuple)):
+        numbers = np.asarray(given)
+        if name in _INDICES and (numbers.dtype.kind in "iu" or not numbers.size):
+            return _like(_int32(name, numbers), like)
+        if name in _LOGITS and numbers.dtype.kind in "fiu":
+            return _like(numbers.astype(np.float32), like)
+        if name == "mask" and numbers.dtype == bool:
+            return _like(numbers, like)
+        kind = "integers" if name in _INDICES else "bools" if name == "mask" else "numbers"
+        raise ValueError(f"{name} is a {type(given).__name__} of something else than {kind}")
+    if name not in _INDICES or library not in ("numpy", "torch", "cupy", "jax", "jaxlib"):
+        return None
+    if library == "torch":
+        torch = _torch()
+        wide = given.dtype in (torch.int64, torch.int16, torch.int8, torch.uint8)
+        return given.to(torch.int32) if wide else None
+    if given.dtype.kind not in "iu":
+        return None
+    return _int32(name, given) if library == "numpy" else given.astype("int32")
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch
+
+
+def _int32(name: str, numbers: Any) -> Any:
+    largest = int(abs(numbers).max()) if numbers.size else 0
+    if largest >= 2**31:
+        raise ValueError(f"{name} has a number of size {largest}; 2147483647 is the most")
+    return numbers.astype("int32")
+
+
+def _like(numbers: Any, like: Any) -> Any:
+    library = type(like).__module__.partition(".")[0]
+    if library == "torch":
+        return _torch().as_tensor(numbers, device=like.device)
+    if library == "cupy":
+        import cupy
+
+        with like.device:
+            return cupy.asarray(numbers)
+    if library in ("jax", "jaxlib"):
+        import jax
+
+        return jax.device_put(numbers, next(iter(like.devices())))
+    return numbers

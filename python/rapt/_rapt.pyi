@@ -3,12 +3,16 @@ JAX's, CuPy's. New arrays are of q's library, on q's device; nothing is copied."
 
 from typing import Any, Literal, Protocol, TypeVar
 
+from ._gradients import Gradients
+
 class Array(Protocol):
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __dlpack_device__(self) -> tuple[Any, int]: ...
 
 A = TypeVar("A", bound=Array)
 Layout = Literal["bshd", "bhsd"]
+Indices = Array | list[int] | list[list[int]] | tuple[int, ...]
+Numbers = Array | list[float] | list[list[float]] | tuple[float, ...]
 Window = int | tuple[int | None, int | None] | None
 
 def attention(
@@ -22,14 +26,14 @@ def attention(
     offset: int | None = None,
     bias: Array | None = None,
     mask: Array | None = None,
-    alibi: Array | None = None,
+    alibi: Numbers | None = None,
     softcap: float = 0.0,
-    sinks: Array | None = None,
+    sinks: Numbers | None = None,
     scale: float | None = None,
-    q_starts: Array | None = None,
-    kv_starts: Array | None = None,
-    lengths: Array | None = None,
-    page_table: Array | None = None,
+    q_starts: Indices | None = None,
+    kv_starts: Indices | None = None,
+    kv_lengths: Indices | None = None,
+    page_table: Indices | None = None,
     max_q_len: int | None = None,
     max_kv_len: int | None = None,
     layout: Layout = "bshd",
@@ -54,9 +58,10 @@ def attention(
     sinks        float32 logits without a value, one a head
     softcap      scores become softcap · tanh(score / softcap); 0: none
     scale        any finite number; 1/√dim unless given
-    q_starts, kv_starts   int32, batch + 1: where packed sequences start, with the total at the end
-    lengths      int32, batch: how many keys of each sequence are in use
-    page_table   int32, (batch, pages of a sequence): k and v are (page, slot, head, dim)
+    q_starts, kv_starts   batch + 1: where packed sequences start, with the total at the end
+    kv_lengths   batch: how many keys of each sequence are in use (`lengths` is the same)
+    page_table   (batch, pages of a sequence): k and v are (page, slot, head, dim)
+                 These are int32; other integers, and lists, are copied.
     max_q_len, max_kv_len   of one packed or paged sequence; by default what can be
     return_lse   also the log-sum-exp of each row: float32, (batch, head, seq)
     kernel       by name, as in rapt.kernels(); by default the fastest by estimate
@@ -65,8 +70,56 @@ def attention(
     out_dtype    "f32": a new result is float32 whatever q is; by default of q's type
 
     On a GPU the work goes into the stream that q's library uses now. While rapt computes, the GIL
-    is released. Faults are ValueError, NotImplementedError (no kernel takes it), LookupError (no
+    is released; on the CPU Ctrl-C ends a long call. Faults are ValueError, NotImplementedError (no kernel takes it), LookupError (no
     such kernel or device), MemoryError or RuntimeError."""
+
+def attention_backward(
+    q: A,
+    k: A,
+    v: A,
+    *,
+    out: A,
+    lse: A,
+    dout: A,
+    dlse: A | None = None,
+    causal: bool = False,
+    window: Window = None,
+    first_keys: int = 0,
+    offset: int | None = None,
+    bias: Array | None = None,
+    mask: Array | None = None,
+    alibi: Numbers | None = None,
+    softcap: float = 0.0,
+    sinks: Numbers | None = None,
+    scale: float | None = None,
+    q_starts: Indices | None = None,
+    kv_starts: Indices | None = None,
+    kv_lengths: Indices | None = None,
+    max_q_len: int | None = None,
+    max_kv_len: int | None = None,
+    layout: Layout = "bshd",
+    batch_invariant: bool = False,
+    tf32: bool = False,
+    kernel: str | None = None,
+    dq: A | None = None,
+    dk: A | None = None,
+    dv: A | None = None,
+    dbias: Array | bool = False,
+    dsinks: Array | bool = False,
+    dalibi: Array | bool = False,
+    out_dtype: Literal["f32"] | None = None,
+) -> Gradients:
+    """The gradients of attention(), with its arguments.
+
+    out, lse     what attention() gave for these arguments, with return_lse=True; lse may cover more
+                 keys than k has, as in one step of a ring
+    dout, dlse   gradients of out and lse, of their shapes; without dlse nothing came from lse
+    dq, dk, dv   where to write: an array of q's type or float32; by default a new one
+    dbias, dsinks, dalibi   True for a new array, or one to write to; dbias is summed where bias is
+                 broadcast, and has size 1 there
+    out_dtype    "f32": new gradients are float32 whatever q is
+
+    Every sum has one order: the same arguments give the same bits. Pages have no backward."""
 
 def plan(
     q: Array,
@@ -79,14 +132,14 @@ def plan(
     offset: int | None = None,
     bias: Array | None = None,
     mask: Array | None = None,
-    alibi: Array | None = None,
+    alibi: Numbers | None = None,
     softcap: float = 0.0,
-    sinks: Array | None = None,
+    sinks: Numbers | None = None,
     scale: float | None = None,
-    q_starts: Array | None = None,
-    kv_starts: Array | None = None,
-    lengths: Array | None = None,
-    page_table: Array | None = None,
+    q_starts: Indices | None = None,
+    kv_starts: Indices | None = None,
+    kv_lengths: Indices | None = None,
+    page_table: Indices | None = None,
     max_q_len: int | None = None,
     max_kv_len: int | None = None,
     layout: Layout = "bshd",
@@ -96,8 +149,10 @@ def plan(
     kernel: str | None = None,
     out: Any = None,
     out_dtype: Literal["f32"] | None = None,
+    **backward: Any,
 ) -> Plan:
-    """A plan for arrays like these, with the arguments of attention()."""
+    """A plan for arrays like these, with the arguments of attention(); with dout, and the others of
+    attention_backward(), a plan of backward, whose run() takes them too."""
 
 def problem(
     q: Array,
@@ -110,14 +165,14 @@ def problem(
     offset: int | None = None,
     bias: Array | None = None,
     mask: Array | None = None,
-    alibi: Array | None = None,
+    alibi: Numbers | None = None,
     softcap: float = 0.0,
-    sinks: Array | None = None,
+    sinks: Numbers | None = None,
     scale: float | None = None,
-    q_starts: Array | None = None,
-    kv_starts: Array | None = None,
-    lengths: Array | None = None,
-    page_table: Array | None = None,
+    q_starts: Indices | None = None,
+    kv_starts: Indices | None = None,
+    kv_lengths: Indices | None = None,
+    page_table: Indices | None = None,
     max_q_len: int | None = None,
     max_kv_len: int | None = None,
     layout: Layout = "bshd",
@@ -127,11 +182,12 @@ def problem(
     kernel: str | None = None,
     out: Any = None,
     out_dtype: Literal["f32"] | None = None,
+    **backward: Any,
 ) -> str:
     """The problem string of such a call, for explain(), Plan() and the rapt program."""
 
 class Plan:
-    """A problem bound to a device and a kernel, to be run many times."""
+    """A problem bound to a device and a kernel, to be run many times. It pickles."""
 
     def __init__(
         self,
@@ -162,16 +218,17 @@ class Plan:
         *,
         bias: Array | None = None,
         mask: Array | None = None,
-        alibi: Array | None = None,
-        sinks: Array | None = None,
-        q_starts: Array | None = None,
-        kv_starts: Array | None = None,
-        lengths: Array | None = None,
-        page_table: Array | None = None,
+        alibi: Numbers | None = None,
+        sinks: Numbers | None = None,
+        q_starts: Indices | None = None,
+        kv_starts: Indices | None = None,
+        kv_lengths: Indices | None = None,
+        page_table: Indices | None = None,
         layout: Layout | None = None,
         out: Any = None,
+        **backward: Any,
     ) -> Any:
-        """out, or (out, lse) if the problem has lse. The arrays are as the plan was made for;
+        """out, or (out, lse) if the problem has lse; Gradients if it is backward. The arrays are as the plan was made for;
         layout is the plan's unless given."""
 
 class Candidate:
@@ -227,15 +284,23 @@ class Kernel:
     def backend(self) -> str: ...
     @property
     def by_name_only(self) -> bool: ...
+    @property
+    def operation(self) -> Literal["forward", "backward"]: ...
 
 class Memory:
     def __init__(self, device: str, shape: tuple[int, ...], dtype: str) -> None: ...
     def __dlpack__(self, **kwargs: Any) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
-def explain(problem: str, *, device: str = "cpu", kernel: str | None = None) -> Explanation: ...
-def devices() -> list[Device]: ...
-def kernels() -> list[Kernel]: ...
+def explain(problem: str, *, device: str = "cpu", kernel: str | None = None) -> Explanation:
+    """Who would take a problem, who refuses and why, and the choice."""
+
+def devices() -> list[Device]:
+    """The chips that rapt can compute on here."""
+
+def kernels() -> list[Kernel]:
+    """Every kernel of this build, on whatever chip."""
+
 def merge(
     first: tuple[A, A], second: tuple[A, A], *, layout: Layout = "bshd", out: Any = None
 ) -> tuple[A, A]:

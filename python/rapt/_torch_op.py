@@ -1,21 +1,28 @@
-"""rapt as an operator of PyTorch: `torch.ops.rapt.attention`, which torch.compile keeps whole and
-fake tensors pass through, and `torch.ops.rapt.attention_with_lse`. Their arguments are those of
-`rapt.attention`; tensors have a contiguous last axis."""
+"""rapt as operators of PyTorch: `torch.ops.rapt.attention`, which torch.compile keeps whole and
+fake tensors pass through, `torch.ops.rapt.attention_with_lse`, and `torch.ops.rapt.attention_backward`,
+which autograd calls (`rapt/_torch_autograd.py`). Their arguments are those of `rapt.attention` and
+`rapt.attention_backward`; tensors have a contiguous last axis."""
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 
 from . import _rapt
+from ._torch_autograd import may_record, with_derivatives
 
-_ARGUMENTS = """(Tensor q, Tensor k, Tensor v, *, Tensor? bias=None, Tensor? mask=None,
-    Tensor? alibi=None, Tensor? sinks=None, Tensor? q_starts=None, Tensor? kv_starts=None,
-    Tensor? lengths=None, Tensor? page_table=None, bool causal=False, SymInt? left=None,
-    SymInt? right=None, SymInt first_keys=0, SymInt? offset=None, float? scale=None, float softcap=0.0,
-    SymInt? max_q_len=None, SymInt? max_kv_len=None, str layout="bshd")"""
+_OPTIONS = """Tensor? bias=None, Tensor? mask=None, Tensor? alibi=None, Tensor? sinks=None,
+    Tensor? q_starts=None, Tensor? kv_starts=None, Tensor? lengths=None, Tensor? page_table=None,
+    bool causal=False, SymInt? left=None, SymInt? right=None, SymInt first_keys=0,
+    SymInt? offset=None, float? scale=None, float softcap=0.0, SymInt? max_q_len=None,
+    SymInt? max_kv_len=None, str layout='bshd'"""
+_ARGUMENTS = f"(Tensor q, Tensor k, Tensor v, *, {_OPTIONS})"
+_BACKWARD_ARGUMENTS = f"""(Tensor q, Tensor k, Tensor v, *, Tensor out, Tensor lse, Tensor dout,
+    Tensor? dlse=None, {_OPTIONS}, bool dbias=False, bool dsinks=False, bool dalibi=False)"""
+
+_GRADIENTS = ", ".join(["Tensor"] * 6)
 
 
 def _call(
@@ -26,6 +33,15 @@ def _call(
 
 def _call_with_lse(*tensors: torch.Tensor, **rest: Any) -> Any:
     return _call(*tensors, return_lse=True, **rest)
+
+
+def _call_backward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, left=None, right=None, **rest: Any
+) -> tuple[torch.Tensor, ...]:
+    """dq, dk, dv, dbias, dsinks and dalibi; empty where not wanted, as operators have no optional
+    results."""
+    gradients = _rapt.attention_backward(q, k, v, window=(left, right), **rest)
+    return tuple(q.new_empty(0) if gradient is None else gradient for gradient in gradients)
 
 
 def _fake(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **rest: Any) -> torch.Tensor:
@@ -41,35 +57,33 @@ def _fake_with_lse(
     return _fake(q, k, v), q.new_empty(lse_shape, dtype=torch.float32)
 
 
-_BACKENDS = {"CPU": torch._C.DispatchKey.CPU, "CUDA": torch._C.DispatchKey.CUDA}
+def _fake_backward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **rest: Any
+) -> tuple[torch.Tensor, ...]:
+    gradients = [tensor.new_empty(tensor.shape) for tensor in (q, k, v)]
+    for name in ("bias", "sinks", "alibi"):
+        wanted = rest.get(f"d{name}")
+        gradients.append(_fake_sum(rest[name]) if wanted else q.new_empty(0))
+    return tuple(gradients)
 
 
-def _without_derivatives(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The operator where derivatives are asked for, by transforms too: below, PyTorch would drop them
-    silently. Where nothing lies between, `function` is called at once, which refuses them itself."""
-
-    def run(keys: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **rest: Any) -> Any:
-        below = keys & torch._C._after_autograd_keyset
-        if below.highestPriorityTypeId() in _BACKENDS.values():
-            return function(q, k, v, **rest)
-        others = {other: rest.get(other) for other in ("bias", "alibi", "sinks")}
-        refuse_gradients(q=q, k=k, v=v, **others)
-        with torch._C._AutoDispatchBelowAutograd():
-            return getattr(torch.ops.rapt, name).default.redispatch(below, q, k, v, **rest)
-
-    return run
+def _fake_sum(tensor: torch.Tensor) -> torch.Tensor:
+    """One number for each that lies in memory."""
+    sizes = zip(tensor.shape, tensor.stride())
+    return tensor.new_empty([1 if step == 0 else size for size, step in sizes])
 
 
 _library = torch.library.Library("rapt", "DEF")
-for _name, _result, _function, _shape in [
-    ("attention", "Tensor", _call, _fake),
-    ("attention_with_lse", "(Tensor, Tensor)", _call_with_lse, _fake_with_lse),
+for _name, _signature, _function, _shape in [
+    ("attention", f"{_ARGUMENTS} -> Tensor", _call, _fake),
+    ("attention_with_lse", f"{_ARGUMENTS} -> (Tensor, Tensor)", _call_with_lse, _fake_with_lse),
+    ("attention_backward", f"{_BACKWARD_ARGUMENTS} -> ({_GRADIENTS})", _call_backward, _fake_backward),
 ]:
-    _library.define(f"{_name}{_ARGUMENTS} -> {_result}", tags=[torch.Tag.needs_fixed_stride_order])
-    for _key in _BACKENDS:
+    _library.define(_name + _signature, tags=[torch.Tag.needs_fixed_stride_order])
+    for _key in ("CPU", "CUDA"):
         _library.impl(_name, _function, _key)
     torch.library.register_fake(f"rapt::{_name}", _shape, lib=_library)
-    _library.impl(_name, _without_derivatives(_name, _function), "Autograd", with_keyset=True)
+    _library.impl(_name, with_derivatives(_name, _function), "Autograd", with_keyset=True)
 
 
 def is_traced() -> bool:
@@ -83,12 +97,22 @@ def is_traced() -> bool:
     )
 
 
-def nobody_watches(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
-    """Whether these are plain tensors, and no compiler, tracer, mode or transform wants to see the
-    operator."""
+def nobody_watches(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *others: torch.Tensor | None
+) -> bool:
+    """Whether these are plain tensors, and no compiler, tracer, mode, transform or graph of gradients
+    wants to see the operator."""
     return type(q) is type(k) is type(v) is torch.Tensor and not (
-        is_traced() or torch._C._len_torch_function_stack() or forward_ad._current_level >= 0
+        q.is_meta
+        or is_traced()
+        or torch._C._len_torch_function_stack()
+        or forward_ad._current_level >= 0
+        or may_record(q, k, v, *others)
     )
+
+
+def _logits(options: dict[str, Any]) -> tuple[torch.Tensor | None, ...]:
+    return options.get("bias"), options.get("alibi"), options.get("sinks")
 
 
 def attention(
@@ -96,35 +120,12 @@ def attention(
 ) -> torch.Tensor:
     """The operator; past the dispatcher, which takes longer than a small attention, where nobody
     watches."""
-    if nobody_watches(q, k, v):
+    if nobody_watches(q, k, v, *_logits(options)):
         return _rapt.attention(q, k, v, window=(left, right), **options)
     return torch.ops.rapt.attention.default(q, k, v, left=left, right=right, **options)
 
 
 def attention_with_lse(*tensors: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
     watched = torch.ops.rapt.attention_with_lse.default
-    run = _call_with_lse if nobody_watches(*tensors[:3]) else watched
+    run = _call_with_lse if nobody_watches(*tensors, *_logits(options)) else watched
     return run(*tensors, **options)
-
-
-def refuse_gradients(**tensors: torch.Tensor | None) -> None:
-    """rapt has no backward: a result that looks differentiable and is not would be a trap."""
-    forward = forward_ad._current_level >= 0
-    for name, tensor in tensors.items():
-        if tensor is None:
-            continue
-        if forward and forward_ad.unpack_dual(tensor).tangent is not None:
-            raise NotImplementedError(
-                f"{name} has a tangent, and rapt has no derivatives yet; pass its primal, "
-                f"torch.autograd.forward_ad.unpack_dual({name}).primal"
-            )
-        if tensor.requires_grad and torch.is_grad_enabled():
-            raise NotImplementedError(
-                f"{name} requires grad, and rapt has no backward yet; call it under "
-                f"torch.no_grad() or torch.inference_mode(), or pass {name}.detach()"
-            )
-
-
-def with_contiguous_last_axis(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as rapt takes it: as it is, or a copy; without a negative bit."""
-    return (tensor if tensor.stride(-1) == 1 else tensor.contiguous()).resolve_neg()

@@ -1,6 +1,7 @@
 """FlashAttention's functions by rapt, with the signatures and conventions of its version 2: tensors
 are (batch, seq, head, dim), a causal mask and a window align the last query with the last key, and
--1 is an unbounded side of the window. What rapt does not do is an error that says so."""
+-1 is an unbounded side of the window. Gradients have the same bits on every run, whether or not they
+are to be `deterministic`. What rapt does not do is an error that says so."""
 
 from __future__ import annotations
 
@@ -8,13 +9,8 @@ from typing import Any
 
 import torch
 
-from ._torch_op import (
-    attention,
-    attention_with_lse,
-    is_traced,
-    refuse_gradients,
-    with_contiguous_last_axis,
-)
+from ._torch_autograd import refuse_gradients, with_contiguous_last_axis
+from ._torch_op import attention, attention_with_lse, is_traced
 
 
 def flash_attn_func(
@@ -31,7 +27,6 @@ def flash_attn_func(
     return_attn_probs: bool = False,
 ) -> Any:
     """out, or (out, lse, None) with return_attn_probs: rapt never holds the probabilities."""
-    refuse_gradients(q=q, k=k, v=v)
     _refuse(dropout_p=dropout_p)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
     return _run(q, k, v, return_attn_probs, **options)
@@ -56,7 +51,6 @@ def flash_attn_varlen_func(
     block_table: torch.Tensor | None = None,
 ) -> Any:
     """q is (total, head, dim), and so are k and v; with a block_table they are pages."""
-    refuse_gradients(q=q, k=k, v=v)
     _refuse(dropout_p=dropout_p)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
     if block_table is None:
@@ -89,7 +83,8 @@ def flash_attn_with_kvcache(
     num_splits: int = 0,
     return_softmax_lse: bool = False,
 ) -> Any:
-    """Attends to the cache; k and v, if given, are first written behind what is in it."""
+    """Attends to the cache; k and v, if given, are first written behind what is in it. As in
+    FlashAttention, it has no backward."""
     refuse_gradients(q=q, k_cache=k_cache, v_cache=v_cache, k=k, v=v)
     _refuse(rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_leftpad=cache_leftpad)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)

@@ -3,14 +3,15 @@ its meaning. FlashAttention's functions are here too (they are in `rapt/flash_at
 
     from rapt.torch import scaled_dot_product_attention
 
-A tensor that requires grad is an error: rapt has no backward yet."""
+They are differentiable, once, in the tensors that have gradients in PyTorch, slopes and sinks too."""
 
 from __future__ import annotations
 
 import torch
 
 from ._rapt import attention as plain_attention
-from ._torch_op import attention, nobody_watches, refuse_gradients, with_contiguous_last_axis
+from ._torch_autograd import refuse_tangents, with_contiguous_last_axis
+from ._torch_op import attention, nobody_watches
 from .flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
 
 __all__ = [
@@ -31,8 +32,10 @@ def scaled_dot_product_attention(
 ) -> torch.Tensor:
     """torch.nn.functional.scaled_dot_product_attention: (..., head, seq, dim); is_causal lets query
     i see keys 0 to i; a boolean mask says True for what takes part, a float mask is added."""
-    if torch.is_autocast_enabled(query.device.type):
-        query, key, value, attn_mask = _autocast(query, key, value, attn_mask)
+    if not isinstance(query, torch.Tensor):
+        _check_kinds(query=query, key=key, value=value, attn_mask=attn_mask)
+    if not query.is_meta and torch.is_autocast_enabled(query.device.type):
+        query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     if attn_mask is None and dropout_p == 0 and nobody_watches(query, key, value):
         if query.dim() == key.dim() == value.dim() == 4 and (
             enable_gqa or query.size(1) == key.size(1)
@@ -42,9 +45,10 @@ def scaled_dot_product_attention(
                     query, key, value, causal=is_causal, offset=0 if is_causal else None,
                     scale=scale, layout="bhsd",
                 )  # fmt: skip
-            except (ValueError, NotImplementedError):
+            except (ValueError, NotImplementedError, RuntimeError):
                 pass
-    refuse_gradients(query=query, key=key, value=value, attn_mask=attn_mask)
+    _check_kinds(query=query, key=key, value=value, attn_mask=attn_mask)
+    refuse_tangents(query=query, key=key, value=value, attn_mask=attn_mask)
     if dropout_p > 0:
         raise NotImplementedError(
             f"dropout_p is {dropout_p}; rapt computes exact attention: pass 0.0, or call .eval() "
@@ -71,7 +75,30 @@ def scaled_dot_product_attention(
     return out if out.shape[:-1] == shape else out.reshape(*shape, out.shape[-1])
 
 
-def _autocast(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
+def _check_kinds(**tensors: torch.Tensor | None) -> None:
+    """Whatever else there is than dense tensors gets a sentence."""
+    for name, tensor in tensors.items():
+        if tensor is None:
+            continue
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(
+                f"{name} is a {type(tensor).__module__}.{type(tensor).__name__}; rapt.torch takes "
+                f"tensors: give torch.as_tensor({name}), or call rapt.attention, which takes arrays of "
+                "other libraries as they are"
+            )
+        if tensor.is_nested:
+            raise NotImplementedError(
+                f"{name} is a nested tensor; pack its sequences and call flash_attn_varlen_func, or "
+                f"pad them: torch.nested.to_padded_tensor({name}, 0.0), with a mask"
+            )
+        if tensor.layout != torch.strided:
+            raise NotImplementedError(
+                f"{name} is sparse ({tensor.layout}); rapt takes dense tensors: give "
+                f"{name}.to_dense()"
+            )
+
+
+def autocast(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
     """As PyTorch casts what its own attention gets: floats, but for f64."""
     dtype = torch.get_autocast_dtype(tensors[0].device.type)
     return [

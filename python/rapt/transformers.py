@@ -15,7 +15,9 @@ from typing import Any
 
 import torch
 
-from ._torch_op import attention, refuse_gradients, with_contiguous_last_axis
+from ._torch_autograd import with_contiguous_last_axis
+from ._torch_op import attention
+from .torch import autocast
 
 
 _registered: set[str] = set()
@@ -108,7 +110,6 @@ def attention_forward(
     **unused: Any,
 ) -> tuple[torch.Tensor, None]:
     """query, key and value are (batch, head, seq, dim), the result is (batch, seq, head, dim)."""
-    refuse_gradients(query=query, key=key, value=value)
     if indices is not None or block_indices is not None:
         raise NotImplementedError(
             f"{type(module).__name__} chooses keys for each query (sparse attention), which rapt does "
@@ -123,6 +124,8 @@ def attention_forward(
         raise NotImplementedError(
             f"attention dropout is {dropout}; rapt computes exact attention: call model.eval()"
         )
+    if torch.is_autocast_enabled(query.device.type):
+        query, key, value, attention_mask = autocast(query, key, value, attention_mask)
     # One query sees all keys; more start at the first key, where there is no mask.
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     causal = bool(causal) and attention_mask is None and query.shape[2] > 1

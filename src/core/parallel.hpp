@@ -21,8 +21,8 @@ void parallel_for(Executor& executor, std::int64_t count, Function&& function) {
 
 // Calls function(slot, item) for every item below `items`. A slot (below `slots`) belongs to one
 // call of the executor's, so that it can name scratch memory; items are taken in order as threads
-// become free. An executor that calls its body too often finds no slot left, one that leaves an
-// index out leaves more items to the others.
+// become free, none after one of them has found the executor stopped. An executor that calls its
+// body too often finds no slot left, one that leaves an index out leaves more items to the others.
 template <class Function>
 void parallel_for_slots(Executor& executor, std::int64_t slots, std::int64_t items,
                         Function&& function) {
@@ -31,7 +31,10 @@ void parallel_for_slots(Executor& executor, std::int64_t slots, std::int64_t ite
   parallel_for(executor, slots, [&](std::int64_t) {
     const std::int64_t slot = next_slot++;
     if (slot >= slots) return;
-    for (std::int64_t item = next_item++; item < items; item = next_item++) function(slot, item);
+    for (std::int64_t item = next_item++; item < items; item = next_item++) {
+      function(slot, item);
+      if (executor.stopped()) next_item = items;
+    }
   });
 }
 

@@ -43,6 +43,7 @@ class Draft {
       while (letters < whole.size() && std::isalpha(static_cast<unsigned char>(whole[letters])))
         ++letters;
       token_ = {whole, whole.substr(0, letters), whole.substr(letters), at + 1};
+      read_argument_name();
       read();
       at = end;
     }
@@ -51,6 +52,16 @@ class Draft {
   Problem build() const;
 
  private:
+  // `kv_lengths` and `sinks`, as the arguments are called, are `lengths` and `sink`.
+  void read_argument_name() {
+    constexpr std::string_view lengths = "kv_lengths";
+    if (token_.whole.starts_with(lengths)) {
+      token_.name = lengths.substr(3);
+      token_.rest = token_.whole.substr(lengths.size());
+    }
+    if (token_.whole == "sinks") token_.whole.remove_suffix(1);
+  }
+
   template <class... Parts>
   [[noreturn]] void fault(const Parts&... parts) const {
     throw Error(ErrorCode::invalid_argument,

@@ -19,6 +19,12 @@ namespace rapt {
 
 Executor::~Executor() = default;
 
+Executor& own_threads(const Device& device) {
+  if (device.backend != Backend::cpu)
+    fault("own_threads() is for a CPU, not for ", device.to_string());
+  return shared_thread_pool(device.threads);
+}
+
 struct Plan::State {
   explicit State(const Problem& given) : problem(given), matcher(problem) {}
   State(const State&) = delete;

@@ -25,6 +25,24 @@ def attention(q, k, v, visible=None, bias=None, scale=None):
     return np.einsum("bhqk,bkhd->bqhd", weights, v), lse
 
 
+def gradients(q, k, v, out, lse, dout, dlse=0.0, visible=True, bias=0.0, scale=None):
+    """dq, dk, dv, and the gradient of every score, (batch, head, q, kv), in f64; out and lse as
+    attention() gives them, or over more than these keys."""
+    q, k, v, out, lse, dout = (x.astype(np.float64) for x in (q, k, v, out, lse, dout))
+    group = q.shape[2] // k.shape[2]
+    wide_k, wide_v = (np.repeat(x, group, axis=2) for x in (k, v))
+    scale = 1 / np.sqrt(q.shape[-1]) if scale is None else scale
+    scores = np.einsum("bqhd,bkhd->bhqk", q, wide_k) * scale + bias
+    weights = np.where(visible, np.exp(scores - lse[..., None]), 0)
+    delta = np.einsum("bqhd,bqhd->bhq", dout, out) - dlse
+    dscores = weights * (np.einsum("bqhd,bkhd->bhqk", dout, wide_v) - delta[..., None])
+    dq = np.einsum("bhqk,bkhd->bqhd", dscores, wide_k) * scale
+    dk = np.einsum("bhqk,bqhd->bkhd", dscores, q) * scale
+    dv = np.einsum("bhqk,bqhd->bkhd", weights, dout)
+    dk, dv = (x.reshape(*x.shape[:2], -1, group, x.shape[-1]).sum(axis=3) for x in (dk, dv))
+    return dq, dk, dv, dscores
+
+
 def causal(q_len, kv_len, offset=None):
     """Which keys each query sees; by default the last query meets the last key."""
     offset = kv_len - q_len if offset is None else offset

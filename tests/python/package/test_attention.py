@@ -1,5 +1,6 @@
 """rapt.attention over NumPy arrays: what its arguments mean, what it gives back, what it refuses."""
 
+import subprocess
 import sys
 import threading
 import time
@@ -57,8 +58,84 @@ def test_slopes_are_of_heads_or_of_sequences_and_heads(random):
 
 def test_a_keyword_that_names_no_array_is_a_type_error(random):
     q, k, v = plain.inputs(random)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'sinkss'; arrays are bias"):
-        rapt.attention(q, k, v, sinkss=None)
+    for call in (rapt.attention, rapt.plan(q, k, v).run):
+        with pytest.raises(TypeError) as caught:
+            call(q, k, v, sinkss=None)
+        assert str(caught.value).endswith("keyword argument 'sinkss'; did you mean 'sinks'?")
+    with pytest.raises(TypeError, match="'casual'; did you mean 'causal'.$"):
+        rapt.attention(q, k, v, casual=True)
+    with pytest.raises(TypeError, match="^rapt.explain.. got an .* 'kernal'; did you mean 'kernel'.$"):
+        rapt.explain("b1 h1 s4 d8", kernal="cpu.flash")
+    with pytest.raises(TypeError, match="^rapt.Plan.. got an .* 'nonsense'; there are problem, device"):
+        rapt.Plan("b1 h1 s4 d8", nonsense=1)
+
+
+def test_help_shows_the_text_of_the_stubs():
+    assert "no key after the query's position" in rapt.attention.__doc__
+    assert "kv_lengths: Indices" in rapt.attention.__doc__
+    assert "to be run many times" in rapt.Plan.__doc__
+    assert "layout is the plan's unless given" in rapt.Plan.run.__doc__
+    assert "over two disjoint sets of keys" in rapt.merge.__doc__
+
+
+@pytest.mark.parametrize("true", [1, np.bool_(True), np.int64(1)], ids=repr)
+def test_whatever_is_true_is_true(random, true):
+    q, k, v = plain.inputs(random)
+    want = rapt.attention(q, k, v, causal=True)
+    np.testing.assert_array_equal(rapt.attention(q, k, v, causal=true), want)
+    with pytest.raises(TypeError, match="^causal is a str; it is True or False"):
+        rapt.attention(q, k, v, causal="no")
+
+
+def test_lists_and_wide_integers_are_taken(random):
+    q, k, v = plain.inputs(random)
+    slopes = [0.5, 0.25, 0.125, 1]
+    want = rapt.attention(q, k, v, kv_lengths=np.int32([7, 4]), alibi=np.float32(slopes))
+    for lengths in ([7, 4], (7, 4), np.array([7, 4]), np.int16([7, 4])):
+        got = rapt.attention(q, k, v, kv_lengths=lengths, alibi=slopes)
+        np.testing.assert_array_equal(got, want)
+    with pytest.raises(ValueError, match="kv_lengths has a number of size 4294967303"):
+        rapt.attention(q, k, v, kv_lengths=np.array([2**32 + 7, 4]))
+    with pytest.raises(ValueError, match="kv_lengths is a list of something else than integers"):
+        rapt.attention(q, k, v, kv_lengths=[7.5, 4])
+
+
+def test_lengths_is_another_name_of_kv_lengths(random):
+    q, k, v = plain.inputs(random)
+    want = rapt.attention(q, k, v, kv_lengths=[7, 4])
+    np.testing.assert_array_equal(rapt.attention(q, k, v, lengths=[7, 4]), want)
+    with pytest.raises(ValueError, match="one argument by two names"):
+        rapt.attention(q, k, v, lengths=[7, 4], kv_lengths=[7, 4])
+
+
+def test_arrays_of_the_other_layout_get_a_hint(random):
+    q, k, v = (x.swapaxes(1, 2).copy() for x in plain.inputs(random))
+    for call in (rapt.attention, rapt.plan, rapt.problem):
+        with pytest.raises(ValueError, match=r"The layout is bshd: .* give layout=.bhsd.$"):
+            call(q, k, v)
+    with pytest.raises(ValueError, match=r"give layout=.bshd.$"):
+        rapt.attention(*plain.inputs(random), layout="bhsd")
+
+
+INTERRUPTED = """
+import numpy as np, os, rapt, signal, threading
+q = np.ones((1, 32768, 8, 64), np.float32)
+out = np.full_like(q, np.nan)
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    rapt.attention(q, q, q, out=out)
+except KeyboardInterrupt:
+    few = q[:, :4]
+    assert np.allclose(rapt.attention(few, few, few), 1)
+    print("interrupted", "before the end" if np.isnan(out).any() else "at the end")
+"""
+
+
+def test_a_long_call_can_be_interrupted():
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout == "interrupted before the end\n", done.stderr
 
 
 def test_an_offset_places_the_first_query(random):
@@ -278,9 +355,9 @@ REFUSALS = {
         q, np.repeat(k, 2, 2)[:, :, :3], np.repeat(v, 2, 2)[:, :, :3]
     ),
     "the layout is 'sbhd'": lambda q, k, v: rapt.attention(q, k, v, layout="sbhd"),
-    "lengths is int64": lambda q, k, v: rapt.attention(q, k, v, lengths=np.array([7, 7])),
-    "lengths has 2 axes; it needs 1": lambda q, k, v: rapt.attention(
-        q, k, v, lengths=np.ones((2, 1), np.int32)
+    "kv_lengths is float64": lambda q, k, v: rapt.attention(q, k, v, kv_lengths=np.ones(2)),
+    "kv_lengths has 2 axes; it needs 1": lambda q, k, v: rapt.attention(
+        q, k, v, kv_lengths=np.ones((2, 1), np.int32)
     ),
     "out is read-only": lambda q, k, v: rapt.attention(q, k, v, out=np.broadcast_to(q, q.shape)),
     "lse is read-only": lambda q, k, v: rapt.attention(

@@ -1,5 +1,7 @@
 """Plans, problems, explanations and what there is to list."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -31,6 +33,22 @@ def test_a_plan_from_a_string_takes_a_kernel_and_a_config(random):
     assert plan.config == "chunk=512"
     q, k, v = plain.inputs(random)
     np.testing.assert_allclose(plan.run(q, k, v), plain.attention(q, k, v)[0], atol=2e-6)
+
+
+def test_a_plan_pickles(random):
+    arrays = heads_first(*plain.inputs(random))
+    plan = rapt.plan(*arrays, layout="bhsd", causal=True, kernel="cpu.split_kv")
+    again = pickle.loads(pickle.dumps(plan))
+    for name in ("problem", "device", "kernel", "config", "layout", "workspace_bytes"):
+        assert getattr(again, name) == getattr(plan, name)
+    np.testing.assert_array_equal(again.run(*arrays), plan.run(*arrays))
+
+
+def test_strings_know_arguments_by_their_names():
+    plan = rapt.Plan("b2 h4 q1 kv8 d8 kv_lengths12 sinks")
+    assert plan.problem == rapt.Plan("b2 h4 q1 kv8 d8 lengths12 sink").problem
+    with pytest.raises(ValueError, match="lengths"):
+        rapt.Plan("b2 h4 q1 kv8 d8 kv_lengths12 lengths12")
 
 
 def heads_first(*arrays):
@@ -86,6 +104,8 @@ def test_devices_and_kernels_are_listed():
     assert isinstance(devices["cpu"].features, list)
     kernels = {kernel.name: kernel for kernel in rapt.kernels()}
     assert kernels["cpu.oracle"].by_name_only and kernels["cpu.flash"].backend == "cpu"
+    operations = [kernels[name].operation for name in ("cpu.naive", "cpu.naive_backward")]
+    assert operations == ["forward", "backward"]
     assert all(kernel.summary for kernel in kernels.values())
 
 

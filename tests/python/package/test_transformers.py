@@ -53,10 +53,35 @@ def test_rapt_computes_every_layer_of_the_models_that_ask_for_it(name, monkeypat
     assert name != "gemma2" or all(call["softcap"] == 2.0 for call in calls)
 
 
-def test_a_model_in_training_is_told_the_way_out():
+@pytest.mark.parametrize("name", models.CONFIGS)
+def test_a_model_trains_as_with_eager(name):
+    ids, mask = models.prompt(padded=True)
+    labels = ids.clone()
+    labels[1, :5] = -100  # what padding would have to guess, too
+    made = {kind: models.model(name, kind) for kind in ("eager", "rapt")}
+    for model in made.values():
+        model(ids, attention_mask=mask, labels=labels).loss.backward()
+    for want, got in zip(made["eager"].parameters(), made["rapt"].parameters()):
+        torch.testing.assert_close(got.grad, want.grad, rtol=1e-4, atol=2e-6)
+
+
+def test_a_model_trains_under_autocast():
     ids, mask = models.prompt()
-    with pytest.raises(NotImplementedError, match="torch.no_grad"):
-        models.model("llama", "rapt")(ids, attention_mask=mask)
+    gradients = {}
+    for kind in ("sdpa", "rapt"):
+        model = models.model("llama", kind).train()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = model(ids, attention_mask=mask, labels=ids).loss
+        loss.backward()
+        gradients[kind] = [parameter.grad for parameter in model.parameters()]
+    for got, want in zip(gradients["rapt"], gradients["sdpa"]):
+        torch.testing.assert_close(got, want, rtol=0, atol=0.05 * float(want.abs().max()))
+
+
+def test_attention_dropout_is_told_the_way_out():
+    ids, mask = models.prompt()
+    with pytest.raises(NotImplementedError, match="attention dropout is 0.1.*model.eval"):
+        models.model("gpt2", "rapt").train()(ids, attention_mask=mask)
 
 
 def test_a_model_past_the_attention_interface_is_refused_when_it_is_made():
