@@ -1,5 +1,5 @@
-// naive_backward: every weight and every score's gradient stored, then a thread for each element of
-// dq, dk and dv. The baseline of backward, for heads of any width, and what suits few pairs of wide
+// naive_backward: every weight and every score's gradient stored, then sums of rows for dq, dk
+// and dv. The baseline of backward, for heads of any width, and what suits few pairs of wide
 // heads and huge batches of a few.
 //
 //   pairs    P and dX, and dS where a cap sets it apart from dX, (rows, keys) in global memory
@@ -65,45 +65,91 @@ struct NaivePairs {
   }
 };
 
-// Threads stand side by side over 32 dims, 4 rows a block.
-inline constexpr int naive_dims = 32, naive_rows = 4;
-inline constexpr Index naive_span = 32;  // terms that are added one after another
+// A row of a gradient in 8 neighbouring lanes, 8 dims each; 16 rows a block, and a block for every
+// 64 dims.
+struct NaiveRows {
+  static constexpr int threads = 128, each = 8, lanes = 8, dims = each * lanes;
+  static constexpr int rows = threads / lanes;
+
+  Index dim, number;  // the thread's first dim, and its row's number
+
+  template <class Target>
+  RAPT_DEVICE static NaiveRows here(Index all_dims) {
+    const Index tiles = semantics::divided_up(all_dims, dims), block = Target::block_x();
+    return {block % tiles * dims + Target::thread() % lanes * each,
+            block / tiles * rows + Target::thread() / lanes};
+  }
+  static Grid grid(Index count, Index all_dims) {
+    return {semantics::divided_up(count, rows) * semantics::divided_up(all_dims, dims)};
+  }
+};
+
+// Of terms one after another: spans of them, and these with compensation.
+template <class Target>
+class NaiveSums {
+ public:
+  // += factor · row, from the thread's first dim on.
+  template <class Element>
+  RAPT_DEVICE void add(float factor, const Element* row, Index dim, Index dims, bool whole) {
+    float values[NaiveRows::each];
+    load_row<Target>(row, dim, dims, whole, values);
+    RAPT_UNROLL
+    for (int i = 0; i < NaiveRows::each; ++i) span_[i] += factor * values[i];
+    if (++terms_ == span) end_span();
+  }
+  RAPT_DEVICE void finish(float factor, float (&totals)[NaiveRows::each]) {
+    end_span();
+    RAPT_UNROLL
+    for (int i = 0; i < NaiveRows::each; ++i) totals[i] = all_[i].total() * factor;
+  }
+
+ private:
+  static constexpr int span = 32;
+
+  RAPT_DEVICE void end_span() {
+    RAPT_UNROLL
+    for (int i = 0; i < NaiveRows::each; ++i) {
+      all_[i].add(span_[i]);
+      span_[i] = 0;
+    }
+    terms_ = 0;
+  }
+
+  int terms_ = 0;
+  float span_[NaiveRows::each] = {};
+  CompensatedSum all_[NaiveRows::each] = {};
+};
 
 template <class Target, class Element>
 struct NaiveQueryGradients {
   using Parameters = NaiveBackwardParameters;
-  static constexpr int threads = naive_dims * naive_rows, blocks = 8, shared_bytes = 0;
+  static constexpr int threads = NaiveRows::threads, blocks = 8, shared_bytes = 0;
 
   RAPT_DEVICE static void run(const Parameters& m) {
     const BackwardParameters& p = m.common;
     const semantics::Call& call = p.call;
-    const Index tiles = semantics::divided_up(call.qk_dim, naive_dims);
-    const Index dim = Target::block_x() % tiles * naive_dims + Target::thread() % naive_dims;
-    const BackwardRow row(call,
-                          Target::block_x() / tiles * naive_rows + Target::thread() / naive_dims);
-    if (!row.exists || dim >= call.qk_dim) return;
+    const NaiveRows here = NaiveRows::here<Target>(call.qk_dim);
+    const BackwardRow row(call, here.number);
+    if (!row.exists || here.dim >= call.qk_dim) return;
     const KeyRows<Element> keys(call, row.sequence, call.k, call.k_stride,
                                 semantics::kv_head_of(call, row.head));
+    const bool whole = whole_accesses<Element>(p.aligned, call.qk_dim);
     const semantics::KeyRanges seen =
         semantics::visible_keys(call.window, row.position(), row.sequence.kv_len);
     const float* products = m.products + row.matrix_row(call) * m.keys;
-    CompensatedSum all = {0, 0};
+    NaiveSums<Target> sums;
     const semantics::Range ranges[] = {seen.first, seen.window};
     for (const semantics::Range& range : ranges) {
-      for (Index first = range.begin; first < range.end; first += naive_span) {
-        const Index end = semantics::smaller(first + naive_span, range.end);
-        float sum = 0;
-        RAPT_UNROLL_BY_4
-        for (Index key = first; key < end; ++key)
-          sum += products[key] * Target::to_float(Target::load(keys.at(key) + dim));
-        all.add(sum);
-      }
+      RAPT_UNROLL_BY_4
+      for (Index key = range.begin; key < range.end; ++key)
+        sums.add(products[key], keys.at(key), here.dim, call.qk_dim, whole);
     }
-    const float dq[1] = {all.total() * call.scale};
+    float dq[NaiveRows::each];
+    sums.finish(call.scale, dq);
     store_gradient<Target, Element>(
         p.gradients.dq, p.gradients.dq_is_f32,
-        semantics::row_offset(p.gradients.dq_stride, row.place(call), row.head), dim, call.qk_dim,
-        false, dq);
+        semantics::row_offset(p.gradients.dq_stride, row.place(call), row.head), here.dim,
+        call.qk_dim, p.aligned, dq);
   }
 };
 
@@ -111,63 +157,59 @@ struct NaiveQueryGradients {
 template <class Target, bool values, class Element>
 struct NaiveKeyGradients {
   using Parameters = NaiveBackwardParameters;
-  static constexpr int threads = naive_dims * naive_rows, blocks = 8, shared_bytes = 0;
+  static constexpr int threads = NaiveRows::threads, blocks = 8, shared_bytes = 0;
 
   RAPT_DEVICE static void run(const Parameters& m) {
     const semantics::Call& call = m.common.call;
     const semantics::Gradients& g = m.common.gradients;
     const Index dims = values ? call.v_dim : call.qk_dim;
-    const Index tiles = semantics::divided_up(dims, naive_dims);
-    const Index dim = Target::block_x() % tiles * naive_dims + Target::thread() % naive_dims;
-    const Index number = Target::block_x() / tiles * naive_rows + Target::thread() / naive_dims;
-    const Index kv_head = number % call.kv_heads, key = number / call.kv_heads % call.kv_len;
-    const Index batch = number / call.kv_heads / call.kv_len;
-    if (batch >= call.batch || dim >= dims) return;
+    const NaiveRows here = NaiveRows::here<Target>(dims);
+    const Index kv_head = here.number % call.kv_heads;
+    const Index key = here.number / call.kv_heads % call.kv_len;
+    const Index batch = here.number / call.kv_heads / call.kv_len;
+    if (batch >= call.batch || here.dim >= dims) return;
     const semantics::Sequence sequence = semantics::sequence(call, batch);
     if (key >= semantics::stored_keys(call, sequence)) return;
-    const float sum = !values ? sum_over_queries(m, sequence, kv_head, key, dim,
-                                                 static_cast<const Element*>(call.q), call.q_stride)
-                      : call.out_is_f32
-                          ? sum_over_queries(m, sequence, kv_head, key, dim,
-                                             static_cast<const float*>(g.dout), g.dout_stride)
-                          : sum_over_queries(m, sequence, kv_head, key, dim,
-                                             static_cast<const Element*>(g.dout), g.dout_stride);
-    const float result[1] = {values ? sum : sum * call.scale};
+    NaiveSums<Target> sums;
+    const auto add = [&](const auto* vectors, const Index(&stride)[3]) {
+      add_queries(m, sequence, kv_head, key, vectors, stride, here.dim, dims, sums);
+    };
+    if constexpr (!values)
+      add(static_cast<const Element*>(call.q), call.q_stride);
+    else if (call.out_is_f32)
+      add(static_cast<const float*>(g.dout), g.dout_stride);
+    else
+      add(static_cast<const Element*>(g.dout), g.dout_stride);
+    float totals[NaiveRows::each];
+    sums.finish(values ? 1.0f : call.scale, totals);
     const semantics::Place place = semantics::key_place(call, sequence, key);
     store_gradient<Target, Element>(
         values ? g.dv : g.dk, values ? g.dv_is_f32 : g.dk_is_f32,
-        semantics::row_offset(values ? g.dv_stride : g.dk_stride, place, kv_head), dim, dims, false,
-        result);
+        semantics::row_offset(values ? g.dv_stride : g.dk_stride, place, kv_head), here.dim, dims,
+        m.common.aligned, totals);
   }
 
  private:
   template <class Vector>
-  RAPT_DEVICE static float sum_over_queries(const Parameters& m,
-                                            const semantics::Sequence& sequence, Index kv_head,
-                                            Index key, Index dim, const Vector* vectors,
-                                            const Index (&stride)[3]) {
+  RAPT_DEVICE static void add_queries(const Parameters& m, const semantics::Sequence& sequence,
+                                      Index kv_head, Index key, const Vector* vectors,
+                                      const Index (&stride)[3], Index dim, Index dims,
+                                      NaiveSums<Target>& sums) {
     const semantics::Call& call = m.common.call;
-    if (key >= sequence.kv_len) return 0;
+    if (key >= sequence.kv_len) return;
     const float* matrix = values ? m.weights : m.products;
+    const bool whole = whole_accesses<Vector>(m.common.aligned, dims);
     const semantics::Range queries =
         semantics::queries_of_keys(call.window, key, key, sequence.q_len, sequence.offset);
     const Index group = call.heads / call.kv_heads;
-    CompensatedSum all = {0, 0};
     for (Index head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-      for (Index first = queries.begin; first < queries.end; first += naive_span) {
-        const Index end = semantics::smaller(first + naive_span, queries.end);
-        float sum = 0;
-        RAPT_UNROLL_BY_4
-        for (Index query = first; query < end; ++query) {
-          const Index at =
-              semantics::row_offset(stride, semantics::query_place(call, sequence, query), head);
-          sum += matrix[matrix_row(call, sequence, query, head) * m.keys + key] *
-                 Target::to_float(Target::load(vectors + at + dim));
-        }
-        all.add(sum);
+      RAPT_UNROLL_BY_4
+      for (Index query = queries.begin; query < queries.end; ++query) {
+        const semantics::Place place = semantics::query_place(call, sequence, query);
+        sums.add(matrix[matrix_row(call, sequence, query, head) * m.keys + key],
+                 vectors + semantics::row_offset(stride, place, head), dim, dims, whole);
       }
     }
-    return all.total();
   }
 };
 
@@ -272,15 +314,12 @@ void launch_naive_backward(const NaiveBackwardParameters& m, Where where) {
       using Pairs = NaivePairs<Target, lanes, Element>;
       Launcher::template launch<Pairs>({divided_up(rows * call.kv_len, Pairs::pairs)}, m, where);
     });
-    const auto blocks = [](Index count, Index dims) {
-      return Grid{divided_up(count, naive_rows) * divided_up(dims, naive_dims)};
-    };
-    Launcher::template launch<NaiveQueryGradients<Target, Element>>(blocks(rows, call.qk_dim), m,
-                                                                    where);
-    Launcher::template launch<NaiveKeyGradients<Target, false, Element>>(blocks(keys, call.qk_dim),
-                                                                         m, where);
-    Launcher::template launch<NaiveKeyGradients<Target, true, Element>>(blocks(keys, call.v_dim), m,
-                                                                        where);
+    Launcher::template launch<NaiveQueryGradients<Target, Element>>(
+        NaiveRows::grid(rows, call.qk_dim), m, where);
+    Launcher::template launch<NaiveKeyGradients<Target, false, Element>>(
+        NaiveRows::grid(keys, call.qk_dim), m, where);
+    Launcher::template launch<NaiveKeyGradients<Target, true, Element>>(
+        NaiveRows::grid(keys, call.v_dim), m, where);
     if (p.gradients.dbias) launch_naive_bias<Launcher, Element>(m, where);
   });
   if (p.gradients.dalibi) {

@@ -34,8 +34,9 @@ Support NaiveBackwardHost::supports(const Problem& p, const Device& device) {
                             " of weights and gradients of scores; ", device.to_string(), " has ",
                             human_bytes(limit)));
   }
-  // Four pairs a block, a row of dims for four queries or keys, a block an element of dbias.
-  const double dims = double(semantics::divided_up(std::max(p.qk_dim, p.v_dim), naive_dims));
+  // At least four pairs a block; at most a block for some dims of a row, or for an element of
+  // dbias.
+  const double dims = double(semantics::divided_up(std::max(p.qk_dim, p.v_dim), NaiveRows::dims));
   const double rows = double(p.batch) * std::max(double(p.q_len) * double(p.heads),
                                                  double(p.kv_len) * double(p.kv_heads));
   return blocks_fit(std::max(pairs_of(p) / 4, rows * dims) + 1, device);

@@ -69,7 +69,7 @@ RAPT_PORTABLE_KERNEL(
 RAPT_PORTABLE_KERNEL(TinyKvHost, forward,
                      "a handful of keys and a huge batch: one row in a few lanes' registers");
 RAPT_PORTABLE_KERNEL(NaiveBackwardHost, backward,
-                     "every weight and score's gradient stored, an element a thread: the baseline");
+                     "every weight and score's gradient stored, then sums of rows: the baseline");
 RAPT_PORTABLE_KERNEL(FlashBackwardHost, backward,
                      "recomputes weights in tiles, no score matrix, one order of sums");
 #undef RAPT_PORTABLE_KERNEL
