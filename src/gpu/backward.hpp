@@ -73,12 +73,17 @@ void with_lanes(Index dim, Function&& function) {
     function.template operator()<32>();
 }
 
+template <class Element>
+RAPT_DEVICE bool out_has_f32(const semantics::Call& call) {
+  return sizeof(Element) == 4 || call.out_is_f32;
+}
+
 // Calls function(row) with the address of the type that out and dout have.
 template <class Element, class Function>
 RAPT_DEVICE auto with_out_row(const semantics::Call& call, const void* data, Index at,
                               Function function) {
-  return call.out_is_f32 ? function(static_cast<const float*>(data) + at)
-                         : function(static_cast<const Element*>(data) + at);
+  return out_has_f32<Element>(call) ? function(static_cast<const float*>(data) + at)
+                                    : function(static_cast<const Element*>(data) + at);
 }
 
 template <class Target, int lanes, class Element>

@@ -95,7 +95,7 @@ struct BackwardTiles {
           });
     };
     load(0, static_cast<const Element*>(call.q), call.q_stride, call.qk_dim);
-    if (call.out_is_f32)
+    if (out_has_f32<Element>(call))
       load(1, static_cast<const float*>(g.dout), g.dout_stride, call.v_dim);
     else
       load(1, static_cast<const Element*>(g.dout), g.dout_stride, call.v_dim);

@@ -84,46 +84,43 @@ struct NaiveRows {
   }
 };
 
-// Of terms one after another: spans of them, and these with compensation.
+// Sums of rows times factors: of spans of them one after another, and of these with compensation.
 template <class Target>
 class NaiveSums {
  public:
-  // += factor · row, from the thread's first dim on.
-  template <class Element>
-  RAPT_DEVICE void add(float factor, const Element* row, Index dim, Index dims, bool whole) {
-    float values[NaiveRows::each];
-    load_row<Target>(row, dim, dims, whole, values);
-    RAPT_UNROLL
-    for (int i = 0; i < NaiveRows::each; ++i) span_[i] += factor * values[i];
-    if (++terms_ == span) end_span();
+  // For every i of a range, factor(i) · row(i) from `dim` on.
+  template <class Factor, class Row>
+  RAPT_DEVICE void add(semantics::Range range, Index dim, Index dims, bool whole, Factor factor,
+                       Row row) {
+    for (Index first = range.begin; first < range.end; first += span) {
+      const Index end = semantics::smaller(first + span, range.end);
+      float sums[NaiveRows::each] = {};
+      RAPT_UNROLL_BY_4
+      for (Index i = first; i < end; ++i) {
+        float values[NaiveRows::each];
+        const float by = factor(i);
+        load_row<Target>(row(i), dim, dims, whole, values);
+        RAPT_UNROLL
+        for (int x = 0; x < NaiveRows::each; ++x) sums[x] += by * values[x];
+      }
+      RAPT_UNROLL
+      for (int x = 0; x < NaiveRows::each; ++x) all_[x].add(sums[x]);
+    }
   }
-  RAPT_DEVICE void finish(float factor, float (&totals)[NaiveRows::each]) {
-    end_span();
+  RAPT_DEVICE void finish(float factor, float (&totals)[NaiveRows::each]) const {
     RAPT_UNROLL
-    for (int i = 0; i < NaiveRows::each; ++i) totals[i] = all_[i].total() * factor;
+    for (int x = 0; x < NaiveRows::each; ++x) totals[x] = all_[x].total() * factor;
   }
 
  private:
-  static constexpr int span = 32;
-
-  RAPT_DEVICE void end_span() {
-    RAPT_UNROLL
-    for (int i = 0; i < NaiveRows::each; ++i) {
-      all_[i].add(span_[i]);
-      span_[i] = 0;
-    }
-    terms_ = 0;
-  }
-
-  int terms_ = 0;
-  float span_[NaiveRows::each] = {};
+  static constexpr Index span = 32;
   CompensatedSum all_[NaiveRows::each] = {};
 };
 
 template <class Target, class Element>
 struct NaiveQueryGradients {
   using Parameters = NaiveBackwardParameters;
-  static constexpr int threads = NaiveRows::threads, blocks = 8, shared_bytes = 0;
+  static constexpr int threads = NaiveRows::threads, blocks = 4, shared_bytes = 0;
 
   RAPT_DEVICE static void run(const Parameters& m) {
     const BackwardParameters& p = m.common;
@@ -140,9 +137,9 @@ struct NaiveQueryGradients {
     NaiveSums<Target> sums;
     const semantics::Range ranges[] = {seen.first, seen.window};
     for (const semantics::Range& range : ranges) {
-      RAPT_UNROLL_BY_4
-      for (Index key = range.begin; key < range.end; ++key)
-        sums.add(products[key], keys.at(key), here.dim, call.qk_dim, whole);
+      sums.add(
+          range, here.dim, call.qk_dim, whole, [&](Index key) { return products[key]; },
+          [&](Index key) { return keys.at(key); });
     }
     float dq[NaiveRows::each];
     sums.finish(call.scale, dq);
@@ -157,7 +154,7 @@ struct NaiveQueryGradients {
 template <class Target, bool values, class Element>
 struct NaiveKeyGradients {
   using Parameters = NaiveBackwardParameters;
-  static constexpr int threads = NaiveRows::threads, blocks = 8, shared_bytes = 0;
+  static constexpr int threads = NaiveRows::threads, blocks = 4, shared_bytes = 0;
 
   RAPT_DEVICE static void run(const Parameters& m) {
     const semantics::Call& call = m.common.call;
@@ -176,7 +173,7 @@ struct NaiveKeyGradients {
     };
     if constexpr (!values)
       add(static_cast<const Element*>(call.q), call.q_stride);
-    else if (call.out_is_f32)
+    else if (out_has_f32<Element>(call))
       add(static_cast<const float*>(g.dout), g.dout_stride);
     else
       add(static_cast<const Element*>(g.dout), g.dout_stride);
@@ -203,12 +200,15 @@ struct NaiveKeyGradients {
         semantics::queries_of_keys(call.window, key, key, sequence.q_len, sequence.offset);
     const Index group = call.heads / call.kv_heads;
     for (Index head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-      RAPT_UNROLL_BY_4
-      for (Index query = queries.begin; query < queries.end; ++query) {
-        const semantics::Place place = semantics::query_place(call, sequence, query);
-        sums.add(matrix[matrix_row(call, sequence, query, head) * m.keys + key],
-                 vectors + semantics::row_offset(stride, place, head), dim, dims, whole);
-      }
+      sums.add(
+          queries, dim, dims, whole,
+          [&](Index query) {
+            return matrix[matrix_row(call, sequence, query, head) * m.keys + key];
+          },
+          [&](Index query) {
+            const semantics::Place place = semantics::query_place(call, sequence, query);
+            return vectors + semantics::row_offset(stride, place, head);
+          });
     }
   }
 };
