@@ -70,8 +70,8 @@ def attention(
     out_dtype    "f32": a new result is float32 whatever q is; by default of q's type
 
     On a GPU the work goes into the stream that q's library uses now. While rapt computes, the GIL
-    is released; on the CPU Ctrl-C ends a long call. Faults are ValueError, NotImplementedError (no kernel takes it), LookupError (no
-    such kernel or device), MemoryError or RuntimeError."""
+    is released; on the CPU Ctrl-C ends a long call. Faults are ValueError, NotImplementedError (no
+    kernel takes it), LookupError (no such kernel or device), MemoryError or RuntimeError."""
 
 def attention_backward(
     q: A,

@@ -13,7 +13,8 @@ MOST_PARAMETERS = 4_000_000  # of a model that counts as small
 _SIZES = {
     VOCABULARY: "vocab_size",
     128: "max_position_embeddings n_positions max_source_positions max_target_positions max_seq_len",
-    64: """intermediate_size ffn_dim d_ff encoder_ffn_dim decoder_ffn_dim n_inner ffn_hidden_size d_inner
+    64: """intermediate_size ffn_dim d_ff encoder_ffn_dim decoder_ffn_dim n_inner d_inner
+        ffn_hidden_size
         moe_intermediate_size shared_expert_intermediate_size dim_feedforward""",
     32: """hidden_size d_model n_embd dim embed_dim embedding_size encoder_hidden_size
         decoder_hidden_size projection_dim attention_hidden_size out_hidden_size hidden_dim emb_dim

@@ -21,9 +21,12 @@ TOLERANCE = 5e-5  # of the largest value
 def quiet():
     rapt.transformers.register()
     transformers.logging.set_verbosity_error()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # models this small only wait for each other's threads
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+    torch.set_num_threads(threads)
 
 
 def states(model, config, padded):
