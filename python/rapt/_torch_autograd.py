@@ -18,7 +18,11 @@ _BACKENDS = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 
 def may_record(*tensors: torch.Tensor | None) -> bool:
     """Whether a graph of gradients goes through any of these."""
-    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor is not None and tensor.requires_grad:
+                return True
+    return False
 
 
 def refuse_tangents(**tensors: torch.Tensor | None) -> None:
@@ -115,8 +119,8 @@ def with_derivatives(name: str, function: Callable[..., Any]) -> Callable[..., A
     _functions[name] = function
 
     def run(keys: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **rest: Any) -> Any:
-        tensors = {"q": q, "k": k, "v": v}
-        tensors |= {n: value for n, value in rest.items() if isinstance(value, torch.Tensor)}
+        tensors = {n: value for n, value in rest.items() if isinstance(value, torch.Tensor)}
+        tensors = {"q": q, "k": k, "v": v, **tensors}
         refuse_tangents(**tensors)
         if not may_record(*tensors.values()):
             return _below(name, keys, q, k, v, **rest)

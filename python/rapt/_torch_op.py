@@ -97,9 +97,7 @@ def is_traced() -> bool:
     )
 
 
-def nobody_watches(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *others: torch.Tensor | None
-) -> bool:
+def nobody_watches(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
     """Whether these are plain tensors, and no compiler, tracer, mode, transform or graph of gradients
     wants to see the operator."""
     return type(q) is type(k) is type(v) is torch.Tensor and not (
@@ -107,7 +105,7 @@ def nobody_watches(
         or is_traced()
         or torch._C._len_torch_function_stack()
         or forward_ad._current_level >= 0
-        or may_record(q, k, v, *others)
+        or ((q.requires_grad or k.requires_grad or v.requires_grad) and torch.is_grad_enabled())
     )
 
 
@@ -120,12 +118,13 @@ def attention(
 ) -> torch.Tensor:
     """The operator; past the dispatcher, which takes longer than a small attention, where nobody
     watches."""
-    if nobody_watches(q, k, v, *_logits(options)):
+    if nobody_watches(q, k, v) and not may_record(*_logits(options)):
         return _rapt.attention(q, k, v, window=(left, right), **options)
     return torch.ops.rapt.attention.default(q, k, v, left=left, right=right, **options)
 
 
 def attention_with_lse(*tensors: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
     watched = torch.ops.rapt.attention_with_lse.default
-    run = _call_with_lse if nobody_watches(*tensors, *_logits(options)) else watched
+    unwatched = nobody_watches(*tensors) and not may_record(*_logits(options))
+    run = _call_with_lse if unwatched else watched
     return run(*tensors, **options)

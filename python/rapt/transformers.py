@@ -124,7 +124,7 @@ def attention_forward(
         raise NotImplementedError(
             f"attention dropout is {dropout}; rapt computes exact attention: call model.eval()"
         )
-    if torch.is_autocast_enabled(query.device.type):
+    if not query.is_meta and torch.is_autocast_enabled(query.device.type):
         query, key, value, attention_mask = autocast(query, key, value, attention_mask)
     # One query sees all keys; more start at the first key, where there is no mask.
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal

@@ -86,6 +86,8 @@ def test_heads_may_come_first(random):
     got = rapt.attention_backward(*arrays, **results, layout="bhsd")
     for one, other in zip(got[:3], want):
         np.testing.assert_array_equal(one, other.swapaxes(1, 2))
+    text = rapt.problem(*arrays, **results, layout="bhsd")
+    assert text == "b2 h4/2 q5 kv7 d8 f32 dq@160,8,40 dk@112,8,56 dv@112,8,56 backward"
 
 
 def test_packed_sequences_have_the_gradients_of_each(random):

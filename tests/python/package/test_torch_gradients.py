@@ -109,17 +109,27 @@ def test_an_expanded_bias_has_the_gradient_of_each_of_its_parts():
     assert torch.equal(of_parts, got.sum(dim=(0, 1)))
 
 
-@pytest.mark.parametrize("wanted", range(3))
+@pytest.mark.parametrize("wanted", range(4))
 def test_only_what_requires_grad_has_a_gradient(wanted):
-    tensors = usual()
+    tensors = leaves((2, 4, 5, 8), (2, 4, 7, 8), (2, 4, 7, 8), (5, 7))
     whole = gradients(scaled_dot_product_attention, tensors)
     for i, tensor in enumerate(tensors):
         tensor.requires_grad_(i == wanted)
-    out = scaled_dot_product_attention(*tensors)
-    weights = torch.randn(out.shape, generator=torch.Generator().manual_seed(7))
-    (out * weights).sum().backward()
-    assert [tensor.grad is not None for tensor in tensors] == [i == wanted for i in range(3)]
-    assert torch.equal(tensors[wanted].grad, whole[wanted])
+    assert_equal(
+        gradients(lambda _: scaled_dot_product_attention(*tensors), tensors[wanted : wanted + 1]),
+        whole[wanted : wanted + 1],
+    )
+
+
+def test_a_gradient_may_come_with_any_strides():
+    tensors = usual()
+    want = torch.autograd.grad(scaled_dot_product_attention(*tensors), tensors, torch.ones(2, 4, 5, 6))
+    summed = scaled_dot_product_attention(*tensors).sum()  # one number for all
+    assert_equal(torch.autograd.grad(summed, tensors), want)
+    apart = torch.ones(2, 4, 6, 5).transpose(2, 3)
+    assert_equal(
+        torch.autograd.grad(scaled_dot_product_attention(*tensors), tensors, apart), want
+    )
 
 
 FEATURES = {

@@ -78,6 +78,13 @@ def test_a_model_trains_under_autocast():
         torch.testing.assert_close(got, want, rtol=0, atol=0.05 * float(want.abs().max()))
 
 
+def test_autocast_casts_what_a_model_left_in_f32():
+    q, k, v = torch.randn(3, 2, 4, 5, 8)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out, _ = rapt.transformers.attention_forward(torch.nn.Module(), q, k, v.bfloat16(), None)
+    assert out.dtype == torch.bfloat16
+
+
 def test_attention_dropout_is_told_the_way_out():
     ids, mask = models.prompt()
     with pytest.raises(NotImplementedError, match="attention dropout is 0.1.*model.eval"):
