@@ -74,7 +74,7 @@ TEST_F(CudaGraph, ReplaysEveryKernelWithGrownLengthsAndOtherInputs) {
     }
   }
   for (const KernelInfo& kernel : kernels()) {
-    if (kernel.backend != Backend::cuda) continue;
+    if (kernel.backend != Backend::cuda || kernel.operation != Operation::forward) continue;
     EXPECT_TRUE(replayed.contains(kernel.name)) << kernel.name << " takes none of the problems";
   }
 }
