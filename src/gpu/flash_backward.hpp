@@ -201,10 +201,11 @@ struct BackwardTiles {
     }
   }
 
-  // The first `count` owned rows of a gradient; place(row) is where one lies.
+  // The first `count` owned rows of a gradient, zeros from row `used` on, which are not in use;
+  // place(row) is where one lies.
   template <class PlaceOf>
   RAPT_DEVICE static void store(void* data, bool is_f32, const Index (&stride)[3], Index head,
-                                Index dims, bool aligned, float factor, Index count,
+                                Index dims, bool aligned, float factor, Index used, Index count,
                                 const Sums& sums, PlaceOf place) {
     RAPT_UNROLL
     for (int i = 0; i < own_each; ++i) {
@@ -214,7 +215,7 @@ struct BackwardTiles {
       for (int g = 0; g < dims_each / 4; ++g) {
         float four[4];
         RAPT_UNROLL
-        for (int y = 0; y < 4; ++y) four[y] = sums[i][g * 4 + y] * factor;
+        for (int y = 0; y < 4; ++y) four[y] = row < used ? sums[i][g * 4 + y] * factor : 0.0f;
         store_gradient<Target, Element>(
             data, is_f32, semantics::row_offset(stride, place(row), head),
             (g * thread_columns + Place::column()) * 4, dims, aligned, four);
@@ -229,6 +230,9 @@ struct BackwardTiles {
                                      const semantics::Sequence& sequence, Index head,
                                      Index first_query, Index first_key, const Pairs& dots,
                                      Pairs& scores) {
+    const Index slope_at = sequence.index * call.alibi_stride + head;
+    const semantics::Scoring<float> scoring = {
+        call.scale, call.softcap, call.alibi ? Target::load(call.alibi + slope_at) : 0.0f};
     store_pairs(dots);
     RAPT_NO_UNROLL
     for (int i = 0; i < own_each; ++i) {
@@ -240,9 +244,12 @@ struct BackwardTiles {
         const bool sees = query < sequence.q_len &&
                           semantics::in_window(call.window, position, key, sequence.kv_len) &&
                           !hidden_by_mask(call, sequence.index, head, query, key);
-        pairs().store(at, sees ? score_of_pair<Target, Element>(call, sequence.index, head, query,
-                                                                position, key, pairs().load(at))
-                               : minus_infinity);
+        if (!sees) {
+          pairs().store(at, minus_infinity);
+          continue;
+        }
+        const float bias = bias_of_pair<Target, Element>(call, sequence.index, head, query, key);
+        pairs().store(at, semantics::score(scoring, pairs().load(at), bias, position, key));
       }
     }
     RAPT_UNROLL
@@ -315,9 +322,9 @@ struct FlashKeyGradients : BackwardTiles<Target, config, false, Element> {
     dv.finish();
     const auto place = [&](int row) { return semantics::key_place(call, sequence, first + row); };
     Tiles::store(g.dk, g.dk_is_f32, g.dk_stride, kv_head, call.qk_dim, p.aligned, call.scale,
-                 stored - first, dk.sums, place);
-    Tiles::store(g.dv, g.dv_is_f32, g.dv_stride, kv_head, call.v_dim, p.aligned, 1, stored - first,
-                 dv.sums, place);
+                 end - first, stored - first, dk.sums, place);
+    Tiles::store(g.dv, g.dv_is_f32, g.dv_stride, kv_head, call.v_dim, p.aligned, 1, end - first,
+                 stored - first, dv.sums, place);
   }
 };
 
@@ -364,7 +371,7 @@ struct FlashQueryGradients : BackwardTiles<Target, config, true, Element> {
     }
     dq.finish();
     Tiles::store(g.dq, g.dq_is_f32, g.dq_stride, head, call.qk_dim, p.aligned, call.scale,
-                 last + 1 - first, dq.sums,
+                 last + 1 - first, last + 1 - first, dq.sums,
                  [&](int row) { return semantics::query_place(call, sequence, first + row); });
     if (!g.dalibi) return;
     RAPT_UNROLL

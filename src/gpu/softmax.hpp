@@ -27,16 +27,20 @@ RAPT_DEVICE bool hidden_by_mask(const semantics::Call& call, Index sequence, Ind
          !call.mask[semantics::pair_offset(call.mask_stride, sequence, head, query, key)];
 }
 
+template <class Target, class Element>
+RAPT_DEVICE float bias_of_pair(const semantics::Call& call, Index sequence, Index head, Index query,
+                               Index key) {
+  if (!call.bias) return 0;
+  const Index at = semantics::pair_offset(call.bias_stride, sequence, head, query, key);
+  return call.bias_is_f32 ? static_cast<const float*>(call.bias)[at]
+                          : Target::to_float(static_cast<const Element*>(call.bias)[at]);
+}
+
 // The score of a pair that is visible.
 template <class Target, class Element>
 RAPT_DEVICE float score_of_pair(const semantics::Call& call, Index sequence, Index head,
                                 Index query, Index position, Index key, float dot) {
-  float bias = 0;
-  if (call.bias) {
-    const Index at = semantics::pair_offset(call.bias_stride, sequence, head, query, key);
-    bias = call.bias_is_f32 ? static_cast<const float*>(call.bias)[at]
-                            : Target::to_float(static_cast<const Element*>(call.bias)[at]);
-  }
+  const float bias = bias_of_pair<Target, Element>(call, sequence, head, query, key);
   const float slope = call.alibi ? semantics::slope_of(call, sequence, head) : 0.0f;
   const semantics::Scoring<float> score_mod = {call.scale, call.softcap, slope};
   return semantics::score(score_mod, dot, bias, position, key);

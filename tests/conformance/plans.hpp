@@ -20,8 +20,8 @@ inline bool splits_keys(const Config& config) {
 inline std::vector<PlanOptions> plans_for(const Problem& problem, const Device& device) {
   std::vector<PlanOptions> plans;
   for (const Kernel* kernel : registered_kernels()) {
-    const bool ours = kernel->backend == device.backend && kernel->operation == problem.operation;
-    if (!ours || !kernel->supports(problem, device)) continue;
+    if (kernel->backend != device.backend || kernel->operation != problem.operation) continue;
+    if (!kernel->supports(problem, device)) continue;
     std::set<bool> seen;
     for (const Config& config : kernel->configs(problem, device)) {
       if (seen.insert(splits_keys(config)).second)

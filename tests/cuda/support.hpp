@@ -51,8 +51,8 @@ class OnCuda : public testing::Test {
   std::vector<std::string_view> kernels_for(const Problem& problem) const {
     std::vector<std::string_view> names;
     for (const Kernel* kernel : registered_kernels()) {
-      if (kernel->backend == Backend::cuda && kernel->supports(problem, device))
-        names.push_back(kernel->name);
+      const bool ours = kernel->backend == Backend::cuda && kernel->operation == problem.operation;
+      if (ours && kernel->supports(problem, device)) names.push_back(kernel->name);
     }
     return names;
   }

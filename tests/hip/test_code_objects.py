@@ -116,7 +116,7 @@ MERGE = r"\bMerge<"
 
 
 def test_every_architecture_has_the_same_kernels(all_kernels):
-    assert len(OBJECTS) == 7
+    assert len(OBJECTS) == 9
     names = {a: [k.name for k in all_kernels if k.architecture == a] for a in ARCHITECTURES}
     assert len(names[ARCHITECTURES[0]]) > 50
     for architecture in ARCHITECTURES:

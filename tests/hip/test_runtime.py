@@ -57,8 +57,10 @@ def test_the_devices_of_a_runtime_that_is_there_are_listed(fake):
 
 
 def test_a_kernel_of_every_file_is_known_to_a_runtime_that_was_loaded_after_it(fake):
-    for kernel in ["naive", "shared", "flash", "flash_wide", "split_kv", "tiny_kv"]:
-        result = rapt(fake, "verify", "--device", "hip:0", "--kernel", f"hip.{kernel}", PROBLEM)
+    forward = ["naive", "shared", "flash", "flash_wide", "split_kv", "tiny_kv"]
+    for kernel in [*forward, "naive_backward", "flash_backward"]:
+        problem = f"{PROBLEM} backward" if "backward" in kernel else PROBLEM
+        result = rapt(fake, "verify", "--device", "hip:0", "--kernel", f"hip.{kernel}", problem)
         assert result.returncode == 1, result.stderr  # it computes nothing
         assert "launched _ZN4rapt3hip5entry" in result.stderr, (kernel, result.stderr)
 

@@ -15,6 +15,7 @@ def test_the_portable_kernels_are_listed_under_their_names_on_hip():
     listed = json.loads(rapt("kernels", "--json").stdout)
     names = {kernel["name"] for kernel in listed if kernel["backend"] == "hip"}
     portable = {"naive", "shared", "flash", "flash_wide", "split_kv", "tiny_kv"}
+    portable |= {"naive_backward", "flash_backward"}
     assert names == {f"hip.{kernel}" for kernel in portable}
 
 
