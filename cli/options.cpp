@@ -102,7 +102,7 @@ void require_file_name(std::string_view option, std::string_view value) {
 
 KernelInfo kernel_info(std::string_view name) {
   const Kernel& kernel = find_kernel(name);
-  return {kernel.name, kernel.summary, kernel.backend, kernel.by_name_only};
+  return {kernel.name, kernel.summary, kernel.backend, kernel.by_name_only, kernel.operation};
 }
 
 }  // namespace rapt::cli

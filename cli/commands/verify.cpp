@@ -33,13 +33,6 @@ struct Count {
   verify::Shares shares;
 };
 
-Operation operation_of(std::string_view kernel) {
-  for (const KernelInfo& info : kernels()) {
-    if (info.name == kernel) return info.operation;
-  }
-  return Operation::forward;
-}
-
 class Verification {
  public:
   // `bits`: the file that hashes of results go to; empty: none.
@@ -63,7 +56,7 @@ class Verification {
     progress.starts("the oracle", 0);
     verify::Case one(problem, device_, seed);
     for (auto& [kernel, count] : counts_) {
-      if (operation_of(kernel) != problem.operation && counts_.size() > 1) continue;
+      if (kernel_info(kernel).operation != problem.operation && counts_.size() > 1) continue;
       progress.starts(kernel, 0);
       const verify::Outcome outcome = one.run(kernel, config_.values.empty() ? nullptr : &config_);
       count.passed += outcome.verdict == verify::Verdict::passed;

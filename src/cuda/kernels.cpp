@@ -18,6 +18,10 @@ extern template void gpu::launch_flash<cuda::Launcher>(const gpu::FlashParameter
 extern template void gpu::launch_split_kv<cuda::Launcher>(const gpu::SplitKvParameters&,
                                                           gpu::Where);
 extern template void gpu::launch_tiny_kv<cuda::Launcher>(const gpu::TinyKvParameters&, gpu::Where);
+extern template void gpu::launch_flash_backward<cuda::Launcher>(const gpu::FlashBackwardParameters&,
+                                                                gpu::Where);
+extern template void gpu::launch_naive_backward<cuda::Launcher>(const gpu::NaiveBackwardParameters&,
+                                                                gpu::Where);
 
 namespace {
 
@@ -32,5 +36,9 @@ constexpr Kernel cuda_flash_wide =
     gpu::kernel_named<launches, gpu::FlashWideHost>("cuda.flash_wide");
 constexpr Kernel cuda_split_kv = gpu::kernel_named<launches, gpu::SplitKvHost>("cuda.split_kv");
 constexpr Kernel cuda_tiny_kv = gpu::kernel_named<launches, gpu::TinyKvHost>("cuda.tiny_kv");
+constexpr Kernel cuda_naive_backward =
+    gpu::kernel_named<launches, gpu::NaiveBackwardHost>("cuda.naive_backward");
+constexpr Kernel cuda_flash_backward =
+    gpu::kernel_named<launches, gpu::FlashBackwardHost>("cuda.flash_backward");
 
 }  // namespace rapt

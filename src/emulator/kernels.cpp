@@ -23,6 +23,10 @@ extern template void launch_split_kv<Launcher<32>>(const SplitKvParameters&, Whe
 extern template void launch_split_kv<Launcher<64>>(const SplitKvParameters&, Where);
 extern template void launch_tiny_kv<Launcher<32>>(const TinyKvParameters&, Where);
 extern template void launch_tiny_kv<Launcher<64>>(const TinyKvParameters&, Where);
+extern template void launch_flash_backward<Launcher<32>>(const FlashBackwardParameters&, Where);
+extern template void launch_flash_backward<Launcher<64>>(const FlashBackwardParameters&, Where);
+extern template void launch_naive_backward<Launcher<32>>(const NaiveBackwardParameters&, Where);
+extern template void launch_naive_backward<Launcher<64>>(const NaiveBackwardParameters&, Where);
 
 }  // namespace gpu
 
@@ -49,5 +53,7 @@ constexpr Kernel emu_flash = emulated<gpu::FlashHost>("emu.flash");
 constexpr Kernel emu_flash_wide = emulated<gpu::FlashWideHost>("emu.flash_wide");
 constexpr Kernel emu_split_kv = emulated<gpu::SplitKvHost>("emu.split_kv");
 constexpr Kernel emu_tiny_kv = emulated<gpu::TinyKvHost>("emu.tiny_kv");
+constexpr Kernel emu_naive_backward = emulated<gpu::NaiveBackwardHost>("emu.naive_backward");
+constexpr Kernel emu_flash_backward = emulated<gpu::FlashBackwardHost>("emu.flash_backward");
 
 }  // namespace rapt

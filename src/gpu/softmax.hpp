@@ -21,12 +21,16 @@ RAPT_HOST_DEVICE bool has_score_mod(const semantics::Call& call) {
   return call.bias || call.mask || call.alibi || call.softcap > 0 || call.scale <= 0;
 }
 
-// The exponent of a pair inside the window, where has_score_mod().
+RAPT_DEVICE bool hidden_by_mask(const semantics::Call& call, Index sequence, Index head,
+                                Index query, Index key) {
+  return call.mask &&
+         !call.mask[semantics::pair_offset(call.mask_stride, sequence, head, query, key)];
+}
+
+// The score of a pair that is visible.
 template <class Target, class Element>
-RAPT_DEVICE float scored_exponent(const semantics::Call& call, Index sequence, Index head,
-                                  Index query, Index position, Index key, float dot) {
-  if (call.mask && !call.mask[semantics::pair_offset(call.mask_stride, sequence, head, query, key)])
-    return minus_infinity;
+RAPT_DEVICE float score_of_pair(const semantics::Call& call, Index sequence, Index head,
+                                Index query, Index position, Index key, float dot) {
   float bias = 0;
   if (call.bias) {
     const Index at = semantics::pair_offset(call.bias_stride, sequence, head, query, key);
@@ -35,7 +39,16 @@ RAPT_DEVICE float scored_exponent(const semantics::Call& call, Index sequence, I
   }
   const float slope = call.alibi ? semantics::slope_of(call, sequence, head) : 0.0f;
   const semantics::Scoring<float> score_mod = {call.scale, call.softcap, slope};
-  return Target::product(semantics::score(score_mod, dot, bias, position, key), log2_e);
+  return semantics::score(score_mod, dot, bias, position, key);
+}
+
+// The exponent of a pair inside the window, where has_score_mod().
+template <class Target, class Element>
+RAPT_DEVICE float scored_exponent(const semantics::Call& call, Index sequence, Index head,
+                                  Index query, Index position, Index key, float dot) {
+  if (hidden_by_mask(call, sequence, head, query, key)) return minus_infinity;
+  return Target::product(
+      score_of_pair<Target, Element>(call, sequence, head, query, position, key, dot), log2_e);
 }
 
 // One row of softmax so far: weights are relative to `row_max`; −∞ and 0 while nothing was seen.

@@ -16,6 +16,10 @@ extern template void gpu::launch_tiled<hip::Launcher>(const gpu::ScoreMatrix&, g
 extern template void gpu::launch_flash<hip::Launcher>(const gpu::FlashParameters&, gpu::Where);
 extern template void gpu::launch_split_kv<hip::Launcher>(const gpu::SplitKvParameters&, gpu::Where);
 extern template void gpu::launch_tiny_kv<hip::Launcher>(const gpu::TinyKvParameters&, gpu::Where);
+extern template void gpu::launch_flash_backward<hip::Launcher>(const gpu::FlashBackwardParameters&,
+                                                               gpu::Where);
+extern template void gpu::launch_naive_backward<hip::Launcher>(const gpu::NaiveBackwardParameters&,
+                                                               gpu::Where);
 
 namespace {
 
@@ -29,5 +33,9 @@ constexpr Kernel hip_flash = gpu::kernel_named<launches, gpu::FlashHost>("hip.fl
 constexpr Kernel hip_flash_wide = gpu::kernel_named<launches, gpu::FlashWideHost>("hip.flash_wide");
 constexpr Kernel hip_split_kv = gpu::kernel_named<launches, gpu::SplitKvHost>("hip.split_kv");
 constexpr Kernel hip_tiny_kv = gpu::kernel_named<launches, gpu::TinyKvHost>("hip.tiny_kv");
+constexpr Kernel hip_naive_backward =
+    gpu::kernel_named<launches, gpu::NaiveBackwardHost>("hip.naive_backward");
+constexpr Kernel hip_flash_backward =
+    gpu::kernel_named<launches, gpu::FlashBackwardHost>("hip.flash_backward");
 
 }  // namespace rapt

@@ -10,7 +10,9 @@
 
 #include "src/hip/tanh.hpp"
 
-// Beside the host's function of the same name: device code calls this one (semantics/score.hpp).
+// Beside the host's functions of the same names: device code calls these (semantics/score.hpp).
 __device__ inline float tanh(float x) {
   return rapt::hip::hyperbolic_tangent(x, [](float y) { return __builtin_amdgcn_exp2f(y); });
 }
+__device__ inline float exp(float x) { return __builtin_amdgcn_exp2f(x * 1.4426950408889634f); }
+__device__ inline float fabs(float x) { return __builtin_fabsf(x); }

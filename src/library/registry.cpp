@@ -27,6 +27,7 @@ std::span<const Kernel* const> registered_kernels() {
       &cpu_tiny_kv,
       &cpu_oracle_backward,
       &cpu_naive_backward,
+      &cpu_flash_backward,
 #if defined(RAPT_WITH_CUDA)
       &cuda_naive,
       &cuda_gemm,
@@ -38,6 +39,8 @@ std::span<const Kernel* const> registered_kernels() {
       &cuda_flash_mma,
       &cuda_flash_wgmma,
       &cuda_flash_wgmma_f32,
+      &cuda_naive_backward,
+      &cuda_flash_backward,
 #endif
 #if defined(RAPT_WITH_HIP)
       &hip_naive,
@@ -46,6 +49,8 @@ std::span<const Kernel* const> registered_kernels() {
       &hip_flash_wide,
       &hip_split_kv,
       &hip_tiny_kv,
+      &hip_naive_backward,
+      &hip_flash_backward,
 #endif
 #if defined(RAPT_WITH_EMULATOR)
       &emu_naive,
@@ -56,6 +61,8 @@ std::span<const Kernel* const> registered_kernels() {
       &emu_split_kv,
       &emu_tiny_kv,
       &emu_flash_mma,
+      &emu_naive_backward,
+      &emu_flash_backward,
 #endif
   };
   // clang-format on

@@ -6,7 +6,9 @@
 
 #include "src/core/kernel.hpp"
 #include "src/gpu/flash.hpp"
+#include "src/gpu/flash_backward.hpp"
 #include "src/gpu/naive.hpp"
+#include "src/gpu/naive_backward.hpp"
 #include "src/gpu/split_kv.hpp"
 #include "src/gpu/tiled_launch.hpp"
 #include "src/gpu/tiny_kv.hpp"
@@ -21,6 +23,8 @@ struct Launches {
   void (*flash)(const FlashParameters&, Where);
   void (*split_kv)(const SplitKvParameters&, Where);
   void (*tiny_kv)(const TinyKvParameters&, Where);
+  void (*naive_backward)(const NaiveBackwardParameters&, Where);
+  void (*flash_backward)(const FlashBackwardParameters&, Where);
 };
 
 // Of backends that have code for all their devices.
@@ -37,12 +41,15 @@ constexpr Launches launches_of(Backend backend, Support (*has_code)(const Device
       .flash = launch_flash<Launcher>,
       .split_kv = launch_split_kv<Launcher>,
       .tiny_kv = launch_tiny_kv<Launcher>,
+      .naive_backward = launch_naive_backward<Launcher>,
+      .flash_backward = launch_flash_backward<Launcher>,
   };
 }
 
 // What a kernel is on all backends: its functions for the registry, in the file of its name.
-#define RAPT_PORTABLE_KERNEL(Host, text)                                          \
+#define RAPT_PORTABLE_KERNEL(Host, of, text)                                      \
   struct Host {                                                                   \
+    static constexpr Operation operation = Operation::of;                         \
     static constexpr std::string_view summary = text;                             \
     static Support supports(const Problem&, const Device&);                       \
     static std::vector<Config> configs(const Problem&, const Device&);            \
@@ -50,15 +57,21 @@ constexpr Launches launches_of(Backend backend, Support (*has_code)(const Device
     static std::size_t workspace(const Task&);                                    \
     static std::unique_ptr<const Prepared> prepare(const Launches&, const Task&); \
   }
-RAPT_PORTABLE_KERNEL(NaiveHost, "every score stored, three kernels: the baseline");
-RAPT_PORTABLE_KERNEL(SharedHost, "every score stored, products through tiles in shared memory");
-RAPT_PORTABLE_KERNEL(FlashHost, "online softmax, one kernel, no score matrix");
-RAPT_PORTABLE_KERNEL(FlashWideHost,
+RAPT_PORTABLE_KERNEL(NaiveHost, forward, "every score stored, three kernels: the baseline");
+RAPT_PORTABLE_KERNEL(SharedHost, forward,
+                     "every score stored, products through tiles in shared memory");
+RAPT_PORTABLE_KERNEL(FlashHost, forward, "online softmax, one kernel, no score matrix");
+RAPT_PORTABLE_KERNEL(FlashWideHost, forward,
                      "heads of any width: tiles over the head dim, chunks of the keys");
 RAPT_PORTABLE_KERNEL(
-    SplitKvHost, "few queries: the keys in chunks at the same time, then their results combined");
-RAPT_PORTABLE_KERNEL(TinyKvHost,
+    SplitKvHost, forward,
+    "few queries: the keys in chunks at the same time, then their results combined");
+RAPT_PORTABLE_KERNEL(TinyKvHost, forward,
                      "a handful of keys and a huge batch: one row in a few lanes' registers");
+RAPT_PORTABLE_KERNEL(NaiveBackwardHost, backward,
+                     "every weight and score's gradient stored, then sums of rows: the baseline");
+RAPT_PORTABLE_KERNEL(FlashBackwardHost, backward,
+                     "recomputes weights in tiles, no score matrix, one order of sums");
 #undef RAPT_PORTABLE_KERNEL
 
 // A portable kernel under its name on a backend, e.g. "cuda.tiny_kv".
@@ -68,6 +81,7 @@ constexpr Kernel kernel_named(std::string_view name) {
       .name = name,
       .summary = Host::summary,
       .backend = launches.backend,
+      .operation = Host::operation,
       .by_name_only = false,
       .supports =
           [](const Problem& problem, const Device& device) {

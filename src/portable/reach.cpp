@@ -22,6 +22,9 @@ constexpr Reach hopper = {
                  .step_seconds = 0.9e-6,
                  .paged = {.bandwidth = 0.955}},
     .tiny_kv = {.rate = 0.2},
+    // Guesses, from forward's kernels of the same kinds.
+    .naive_backward = {.rate = 0.02, .block_seconds = 0.2e-6},
+    .flash_backward = {.rate = 0.25, .alone = 0.5},
     .gemm = {.rate = 0.65, .start_seconds = 8e-6},
     .gemm_tf32 = {.rate = 0.27, .start_seconds = 8e-6},
     .gemm_b16 = {.rate = 0.54, .start_seconds = 8e-6},

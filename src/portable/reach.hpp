@@ -40,6 +40,7 @@ struct Reach {
   double launch_seconds;
   KernelReach combine;  // of partial results
   KernelReach naive, shared, flash, flash_wide, flash_wide_small, split_kv, tiny_kv;
+  KernelReach naive_backward, flash_backward;
   KernelReach gemm, gemm_tf32, gemm_b16;
   KernelReach mma_b16, mma_tf32, mma_tf32x3;  // with tiles for prefill
   double mma_short_rate, mma_decode_rate;     // of that: rows shared by 2 and by 4 warps

@@ -95,6 +95,15 @@ RAPT_HOST_DEVICE KeyRanges visible_to_all(const Window& window, Index first, Ind
                          kv_len);
 }
 
+// The queries, of q_len whose first stands at position `offset`, that may see one of the keys
+// first … last (both included): the others see none of them.
+RAPT_HOST_DEVICE Range queries_of_keys(const Window& window, Index first, Index last, Index q_len,
+                                       Index offset) {
+  const Index begin = window.has_right ? clamp(first - window.right - offset, 0, q_len) : 0;
+  const bool ends = window.has_left && first >= window.first_keys;
+  return {begin, ends ? clamp(last + window.left + 1 - offset, begin, q_len) : q_len};
+}
+
 RAPT_HOST_DEVICE bool is_empty(Range range) { return range.begin >= range.end; }
 
 // The part of a range that lies in another.

@@ -85,6 +85,33 @@ TEST(EmulatorConformance, ProductsOfMatrixUnitsAreRightInAllTilesAndSplits) {
   }
 }
 
+TEST(EmulatorConformance, EveryBackwardKernelIsRightWhereItSaysYes) {
+  std::uint64_t seed = 0;
+  for (const Device& device : emulators()) {
+    for (std::uint64_t i = 0; i < cases_to_run(cases) * 2 / 5; ++i) {
+      ++seed;
+      expect_every_kernel_keeps_its_promise(
+          verify::random_problem(seed, device.backend, Operation::backward), device, seed);
+    }
+  }
+}
+
+// All tiles, spans that end within a row, dbias with every axis broadcast and not, and the few
+// pairs of wide heads and of huge batches.
+TEST(EmulatorConformance, EveryBackwardKernelIsRightAcrossItsTilesSpansAndSlices) {
+  std::int32_t turn = 0;
+  for (const char* text :
+       {"b1 h1 s150 d40 f32 causal backward dlse", "b1 h4/2 q70 kv100 d64 bf16 window40+5 backward",
+        "b1 h2/1 q40 kv70 d100/128 f16 causal alibi softcap9 backward:alibi dq:f32 dk:f32 dv:f32",
+        "b1 h1 q20 kv35 d256/200 f32 sink backward:sinks", "b2 h1 q3 kv5 d600/700 f32 backward",
+        "b2 h2 q70 kv40 d16 f32 varlen lengths bias:hk alibi:b backward:bias,alibi",
+        "b2 h2 q66 kv50 d16 bf16 bias:bqk softcap5 backward:bias", "b60 h2 q1 kv2 d16 f16 backward",
+        "b2 h2 q40 kv34 d8 f32 causal bias:1 mask:qk backward:bias"}) {
+    expect_every_kernel_keeps_its_promise(Problem::parse(text),
+                                          emulators()[static_cast<std::size_t>(++turn % 2)], 5);
+  }
+}
+
 TEST(EmulatorConformance, ProductsOfMatrixUnitsNeedWavesOf32Lanes) {
   const Problem problem = Problem::parse("b1 h1 s20 d64 f16");
   const Kernel& kernel = find_kernel("emu.flash_mma");

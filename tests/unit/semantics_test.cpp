@@ -168,6 +168,24 @@ TEST(Visibility, TheTwoRangesOfARowHoldExactlyTheKeysItSees) {
   });
 }
 
+TEST(Visibility, TheQueriesOfAKeyAreExactlyThoseThatSeeItAndOfATileNoneIsMissing) {
+  for_each_setting([](const Setting& s) {
+    for (Index first = 0; first < s.kv_len; ++first) {
+      for (Index last = first; last < s.kv_len; ++last) {
+        const Range queries = semantics::queries_of_keys(s.window, first, last, s.q_len, s.offset);
+        if (!well_formed(queries, s.q_len)) ADD_FAILURE() << s << ": range leaves the queries";
+        for (Index query = 0; query < s.q_len; ++query) {
+          for (Index key = first; key <= last; ++key) {
+            const bool sees = s.visible(query, key), held = inside(queries, query);
+            if ((sees && !held) || (first == last && held && !sees))
+              ADD_FAILURE() << s << ": query " << query << " key " << key;
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST(Visibility, TheTwoRangesOfATileHoldExactlyTheKeysThatSomeOrAllOfItsRowsSee) {
   for_each_rows([](const Rows& rows) {
     const KeyRanges some = rows.of_some(), all = rows.of_all();

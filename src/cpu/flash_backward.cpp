@@ -1,0 +1,618 @@
+// cpu.flash_backward: gradients without a score matrix. Scores are made anew, tile by tile.
+//
+//   1  rows    D = Σ dout · out − dlse
+//   2  keys    for each kv head, chunk of keys, head of the group and tile of queries: five
+//   products
+//              (backward_engine.hpp). A chunk's packed keys and its sums of dK and dV stay in the
+//              cache; dQ is added up in f32 in the workspace, one copy for each span of chunks.
+//   3  rows    dQ: the spans' sums, in order
+//   4  sums    dbias (its tiles are made anew), dsinks, dalibi
+//
+//        keys   ├─ chunk ─┼─ chunk ─┼─ chunk ─┼─ chunk ─┤
+//               ├────── span 0 ─────┼────── span 1 ─────┤     a piece of work: sequence, kv head,
+//               span
+//   queries ┬
+//           │   dQ of span 0        dQ of span 1              dQ = their sum
+//           ┴
+//
+// Spans give the threads of one long head something to share. Their number and every sum's order
+// follow from the problem alone, so that bits do not depend on the number of threads.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "src/core/call.hpp"
+#include "src/core/layout.hpp"
+#include "src/core/parallel.hpp"
+#include "src/core/text.hpp"
+#include "src/cpu/backward_engine.hpp"
+#include "src/cpu/engine.hpp"
+#include "src/cpu/kernels.hpp"
+#include "src/cpu/row_operations.hpp"
+
+namespace rapt {
+namespace {
+
+using semantics::Index;
+using semantics::KeyRanges;
+using semantics::Range;
+
+constexpr Index tile_queries = backward_tile_queries, tile_keys = backward_tile_keys;
+constexpr Index wanted_pieces = 16;  // of work, that many threads find enough of
+constexpr Index rows_per_block = 64;
+
+// Everything that the plan knows: how the work is cut, and where in the workspace what lies.
+struct Shape {
+  Index chunk_keys, spans;
+  Index qk_stride, v_stride;  // of rows of sums
+  Index rows;                 // of all sequences and heads
+  // In floats.
+  Index deltas, slope_parts, dq;  // (rows); (spans, rows); (spans, rows, qk_stride)
+  Index slots, slot_floats;
+  // In floats, of a slot.
+  Index k_columns, k_values, v_columns;  // of a chunk's tiles
+  Index k_columns_tile, k_values_tile, v_columns_tile;
+  Index dk, dv;  // of a chunk
+  Index q_rows, q_values, dout_rows, dout_values;
+  Index weights, gradients, slopes, lse, row_deltas;
+  Index bias_sums;  // doubles
+
+  explicit Shape(const Problem& p) {
+    const Engine& engine = f32_engine();
+    const Index chunks_of_tiles = std::max(p.qk_dim, p.v_dim) <= 96 ? 4 : 2;
+    chunk_keys = chunks_of_tiles * tile_keys;
+    const Index chunks = semantics::divided_up(std::max<Index>(p.kv_len, 1), chunk_keys);
+    const Index heads = std::max<Index>(p.batch * p.kv_heads, 1);
+    spans = p.batch_invariant
+                ? 1
+                : std::clamp<Index>(semantics::divided_up(wanted_pieces, heads), 1, chunks);
+    qk_stride = semantics::rounded_up(p.qk_dim, engine.panel);
+    v_stride = semantics::rounded_up(p.v_dim, engine.panel);
+    rows = p.total_q * p.heads;
+
+    Index end = 0;
+    const auto take = [&](Index& at, Index floats) {
+      at = end;
+      end += semantics::rounded_up(floats, 16);
+    };
+    take(deltas, rows);
+    take(slope_parts, p.dalibi ? spans * rows : 0);
+    take(dq, spans * rows * qk_stride);
+    slots = end;
+
+    end = 0;
+    k_columns_tile = semantics::rounded_up(engine.keys_bytes(tile_keys, p.qk_dim) / 4, 16);
+    k_values_tile = semantics::rounded_up(engine.values_bytes(tile_keys, p.qk_dim) / 4, 16);
+    v_columns_tile = semantics::rounded_up(engine.keys_bytes(tile_keys, p.v_dim) / 4, 16);
+    take(k_columns, chunks_of_tiles * k_columns_tile);
+    take(k_values, chunks_of_tiles * k_values_tile);
+    take(v_columns, chunks_of_tiles * v_columns_tile);
+    take(dk, chunk_keys * qk_stride);
+    take(dv, chunk_keys * v_stride);
+    take(q_rows, engine.queries_bytes(tile_queries, p.qk_dim) / 4);
+    take(q_values, engine.values_bytes(tile_queries, p.qk_dim) / 4);
+    take(dout_rows, engine.queries_bytes(tile_queries, p.v_dim) / 4);
+    take(dout_values, engine.values_bytes(tile_queries, p.v_dim) / 4);
+    take(weights, backward_engine().matrix_floats);
+    take(gradients, backward_engine().matrix_floats);
+    take(slopes, tile_keys + 16);
+    take(lse, tile_queries);
+    take(row_deltas, tile_queries);
+    take(bias_sums, p.dbias.present() ? 2 * tile_queries * tile_keys : 0);
+    slot_floats = end;
+  }
+
+  // Bytes, or nothing where that overflows: sizes are bounded by validate(), products are not.
+  static std::optional<std::size_t> bytes(const Problem& p, Index threads) {
+    const double floats =
+        double(p.total_q) * double(p.heads) * double(p.qk_dim + 64) * double(wanted_pieces + 2) +
+        1e7 * double(p.qk_dim + p.v_dim);
+    if (floats > 1e15) return std::nullopt;
+    const Shape shape(p);
+    return static_cast<std::size_t>(shape.slots + threads * shape.slot_floats) * sizeof(float);
+  }
+};
+
+class FlashBackward {
+ public:
+  FlashBackward(const semantics::Call& call, const semantics::Gradients& gradients,
+                const Task& task, const Shape& shape, std::span<std::byte> workspace)
+      : call_(call),
+        gradients_(gradients),
+        problem_(task.problem),
+        executor_(*task.executor),
+        threads_(task.device.threads),
+        shape_(shape),
+        memory_(reinterpret_cast<float*>(workspace.data())),
+        scoring_(has_scoring(call)),
+        group_(call.heads / call.kv_heads) {}
+
+  void run() const {
+    for_rows([&](const semantics::Sequence& sequence, Index head, Range queries, float*) {
+      store_deltas(sequence, head, queries);
+    });
+    const Index pieces = call_.batch * call_.kv_heads * shape_.spans;
+    parallel_for_slots(executor_, threads_, pieces, [&](Index slot, Index item) {
+      // The first keys first: under a causal mask most queries see them.
+      const Index span = item / (call_.batch * call_.kv_heads);
+      const Index head = item % (call_.batch * call_.kv_heads);
+      add_span(semantics::sequence(call_, head / call_.kv_heads), head % call_.kv_heads, span,
+               slot_memory(slot));
+    });
+    for_rows([&](const semantics::Sequence& sequence, Index head, Range queries, float* memory) {
+      store_dq(sequence, head, queries, memory);
+    });
+    if (gradients_.dbias) store_bias();
+    if (gradients_.dsinks) store_sinks();
+    if (gradients_.dalibi) store_slopes();
+  }
+
+ private:
+  // A tile of queries of one head, packed.
+  struct Queries {
+    semantics::Sequence sequence;
+    Index head, first, rows;
+    KeyRanges keys;      // that some of them see
+    float* slope_parts;  // (rows); null: nobody asks
+    double* bias_sums;   // (queries or 1, keys or 1) of a tile; null: nobody asks
+  };
+  struct Meeting {
+    const FlashBackward& driver;
+    const Queries& queries;
+    Index tile;  // its first key
+  };
+
+  float* slot_memory(Index slot) const {
+    return memory_ + shape_.slots + slot * shape_.slot_floats;
+  }
+
+  template <class Function>
+  void for_rows(Function&& function) const {
+    const Index blocks = semantics::divided_up(call_.q_len, rows_per_block);
+    parallel_for_slots(
+        executor_, threads_, call_.batch * call_.heads * blocks, [&](Index slot, Index item) {
+          const semantics::Sequence sequence =
+              semantics::sequence(call_, item / blocks / call_.heads);
+          const Index first = item % blocks * rows_per_block;
+          const Range queries = {first, std::min(first + rows_per_block, sequence.q_len)};
+          if (!semantics::is_empty(queries))
+            function(sequence, item / blocks % call_.heads, queries, slot_memory(slot));
+        });
+  }
+
+  // A query's row among all.
+  Index row_of(const semantics::Sequence& sequence, Index head, Index query) const {
+    const semantics::Place place = semantics::query_place(call_, sequence, query);
+    const Index rows = call_.q_starts ? call_.total_q : call_.batch * call_.q_len;
+    return head * rows + place.outer * call_.q_len + place.row;
+  }
+  float* dq_row(Index span, Index row) const {
+    return memory_ + shape_.dq + (span * shape_.rows + row) * shape_.qk_stride;
+  }
+
+  void store_deltas(const semantics::Sequence& sequence, Index head, Range queries) const {
+    with_element_type(problem_.out_dtype, [&](auto type) {
+      using Out = decltype(type);
+      for (Index query = queries.begin; query < queries.end; ++query) {
+        const semantics::Place place = semantics::query_place(call_, sequence, query);
+        const auto* out = static_cast<const Out*>(call_.out) +
+                          semantics::row_offset(call_.out_stride, place, head);
+        const auto* dout = static_cast<const Out*>(gradients_.dout) +
+                           semantics::row_offset(gradients_.dout_stride, place, head);
+        double sums[8] = {};
+        for (Index d = 0; d < call_.v_dim; ++d)
+          sums[d % 8] += double(to_float(out[d])) * double(to_float(dout[d]));
+        double delta = 0;
+        for (const double sum : sums) delta += sum;
+        if (gradients_.dlse)
+          delta -=
+              double(gradients_.dlse[semantics::lse_offset(gradients_.dlse_stride, place, head)]);
+        memory_[shape_.deltas + row_of(sequence, head, query)] = static_cast<float>(delta);
+      }
+    });
+  }
+
+  // Of a span's chunks: dk and dv, and what they add to dq.
+  void add_span(const semantics::Sequence& sequence, Index kv_head, Index span,
+                float* memory) const {
+    for (Index head = kv_head * group_; head < (kv_head + 1) * group_; ++head) {
+      if (sequence.q_len == 0) break;
+      const Index row = row_of(sequence, head, 0);
+      std::fill_n(dq_row(span, row), sequence.q_len * shape_.qk_stride, 0.0f);
+      if (gradients_.dalibi) std::fill_n(slope_parts(span, row), sequence.q_len, 0.0f);
+    }
+    const Index stored = semantics::stored_keys(call_, sequence);
+    const Index chunks = semantics::divided_up(stored, shape_.chunk_keys);
+    const Index first = chunks * span / shape_.spans, last = chunks * (span + 1) / shape_.spans;
+    for (Index chunk = first; chunk < last; ++chunk) {
+      const Index begin = chunk * shape_.chunk_keys;
+      const Range keys = {begin, std::min(begin + shape_.chunk_keys, stored)};
+      const Range used = {begin, semantics::clamp(sequence.kv_len, begin, keys.end)};
+      std::fill_n(memory + shape_.dk, shape_.chunk_keys * shape_.qk_stride, 0.0f);
+      std::fill_n(memory + shape_.dv, shape_.chunk_keys * shape_.v_stride, 0.0f);
+      add_chunk(sequence, kv_head, used, span, memory);
+      store_keys(sequence, kv_head, keys, memory);
+    }
+  }
+  float* slope_parts(Index span, Index row) const {
+    return memory_ + shape_.slope_parts + span * shape_.rows + row;
+  }
+
+  void add_chunk(const semantics::Sequence& sequence, Index kv_head, Range chunk, Index span,
+                 float* memory) const {
+    if (sequence.q_len == 0 || semantics::is_empty(chunk)) return;
+    const KeyRanges all = semantics::visible_to_some(
+        call_.window, sequence.offset, sequence.offset + sequence.q_len - 1, sequence.kv_len);
+    for (Index tile = chunk.begin; tile < chunk.end; tile += tile_keys)
+      pack_keys(sequence, kv_head, tile, tile_in(chunk, tile), all, tile - chunk.begin, memory);
+    for (Index head = kv_head * group_; head < (kv_head + 1) * group_; ++head) {
+      for (Index first = 0; first < sequence.q_len; first += tile_queries) {
+        Queries queries = queries_of(sequence, head, first);
+        if (!semantics::meet(queries.keys, chunk)) continue;
+        pack_queries(queries, memory);
+        const Index row = row_of(sequence, head, first);
+        if (gradients_.dalibi) queries.slope_parts = slope_parts(span, row);
+        for (Index tile = chunk.begin; tile < chunk.end; tile += tile_keys) {
+          meet(queries, tile, tile_in(chunk, tile), tile - chunk.begin, memory, [&](auto& t) {
+            t.dq = dq_row(span, row);
+            t.dk = memory + shape_.dk + (tile - chunk.begin) * shape_.qk_stride;
+            t.dv = memory + shape_.dv + (tile - chunk.begin) * shape_.v_stride;
+          });
+        }
+      }
+    }
+  }
+
+  static Range tile_in(Range keys, Index tile) {
+    return {tile, std::min(tile + tile_keys, keys.end)};
+  }
+
+  Queries queries_of(const semantics::Sequence& sequence, Index head, Index first) const {
+    const Index rows = std::min(tile_queries, sequence.q_len - first);
+    const Index position = first + sequence.offset;
+    return {
+        sequence,
+        head,
+        first,
+        rows,
+        semantics::visible_to_some(call_.window, position, position + rows - 1, sequence.kv_len),
+        nullptr,
+        nullptr};
+  }
+
+  void pack_queries(const Queries& queries, float* memory) const {
+    const Engine& engine = f32_engine();
+    std::array<const void*, tile_queries> q, dout;
+    for (Index row = 0; row < queries.rows; ++row) {
+      const semantics::Place place =
+          semantics::query_place(call_, queries.sequence, queries.first + row);
+      const auto at = static_cast<std::size_t>(row);
+      q[at] = address(call_.q, problem_.dtype,
+                      semantics::row_offset(call_.q_stride, place, queries.head));
+      dout[at] = address(gradients_.dout, problem_.out_dtype,
+                         semantics::row_offset(gradients_.dout_stride, place, queries.head));
+      memory[shape_.lse + row] = call_.lse[semantics::lse_offset(call_, place, queries.head)];
+      memory[shape_.row_deltas + row] =
+          memory_[shape_.deltas + row_of(queries.sequence, queries.head, queries.first + row)];
+    }
+    const Range rows = {0, queries.rows};
+    engine.pack_queries(problem_.dtype, q.data(), queries.rows, call_.qk_dim,
+                        memory + shape_.q_rows);
+    engine.pack_values(problem_.dtype, q.data(), rows, tile_queries, call_.qk_dim,
+                       memory + shape_.q_values);
+    engine.pack_queries(problem_.out_dtype, dout.data(), queries.rows, call_.v_dim,
+                        memory + shape_.dout_rows);
+    engine.pack_values(problem_.out_dtype, dout.data(), rows, tile_queries, call_.v_dim,
+                       memory + shape_.dout_values);
+  }
+
+  static const void* address(const void* data, DType dtype, Index at) {
+    return static_cast<const std::byte*>(data) + at * size_in_bytes(dtype);
+  }
+
+  // `tile` is packed as the one at `place` (in keys) of the chunk: from the first to the last key
+  // that some query sees.
+  void pack_keys(const semantics::Sequence& sequence, Index kv_head, Index tile, Range keys,
+                 const KeyRanges& seen, Index place, float* memory) const {
+    Range some = {keys.end, keys.begin};
+    for (Range run = semantics::next_keys(seen, keys.begin, tile_keys);
+         !semantics::is_empty(run) && run.begin < keys.end;
+         run = semantics::next_keys(seen, run.end, tile_keys))
+      some = {std::min(some.begin, run.begin), std::min(run.end, keys.end)};
+    if (semantics::is_empty(some)) return;
+    std::array<const void*, tile_keys> k, v;
+    for (Index key = some.begin; key < some.end; ++key) {
+      const semantics::Place at = semantics::key_place(call_, sequence, key);
+      const auto i = static_cast<std::size_t>(key - tile);
+      k[i] =
+          address(call_.k, problem_.kv_dtype, semantics::row_offset(call_.k_stride, at, kv_head));
+      v[i] =
+          address(call_.v, problem_.kv_dtype, semantics::row_offset(call_.v_stride, at, kv_head));
+    }
+    const Engine& engine = f32_engine();
+    const Range range = {some.begin - tile, some.end - tile};
+    const Index number = place / tile_keys;
+    engine.pack_keys(problem_.kv_dtype, k.data(), range, call_.qk_dim,
+                     memory + shape_.k_columns + number * shape_.k_columns_tile);
+    engine.pack_values(problem_.kv_dtype, k.data(), range, tile_keys, call_.qk_dim,
+                       memory + shape_.k_values + number * shape_.k_values_tile);
+    engine.pack_keys(problem_.kv_dtype, v.data(), range, call_.v_dim,
+                     memory + shape_.v_columns + number * shape_.v_columns_tile);
+  }
+
+  // A tile of queries against a tile of keys, run by run. finish(t) says where sums go.
+  template <class Function>
+  void meet(const Queries& queries, Index tile, Range keys, Index place, float* memory,
+            Function&& finish) const {
+    std::array<Range, tile_queries> row_keys;
+    Meeting meeting = {*this, queries, tile};
+    GradientTile t = {};
+    t.rows = queries.rows;
+    t.qk_dim = call_.qk_dim;
+    t.v_dim = call_.v_dim;
+    t.row_keys = row_keys.data();
+    t.q_rows = memory + shape_.q_rows;
+    t.dout_rows = memory + shape_.dout_rows;
+    t.q_values = memory + shape_.q_values;
+    t.dout_values = memory + shape_.dout_values;
+    t.k_columns = memory + shape_.k_columns + place / tile_keys * shape_.k_columns_tile;
+    t.k_values = memory + shape_.k_values + place / tile_keys * shape_.k_values_tile;
+    t.v_columns = memory + shape_.v_columns + place / tile_keys * shape_.v_columns_tile;
+    t.lse = memory + shape_.lse;
+    t.deltas = memory + shape_.row_deltas;
+    t.scale = call_.scale;
+    t.softcap = call_.softcap;
+    t.weights = memory + shape_.weights;
+    t.gradients = memory + shape_.gradients;
+    t.slopes = memory + shape_.slopes;
+    t.qk_stride = shape_.qk_stride;
+    t.v_stride = shape_.v_stride;
+    t.score_row = scoring_ ? score_row : nullptr;
+    t.see_row = queries.slope_parts || queries.bias_sums ? see_row : nullptr;
+    t.context = &meeting;
+    finish(t);
+    for (Range run = semantics::next_keys(queries.keys, keys.begin, tile_keys);
+         !semantics::is_empty(run) && run.begin < keys.end;
+         run = semantics::next_keys(queries.keys, run.end, tile_keys)) {
+      t.keys = {run.begin - tile, run.end - tile};
+      for (Index row = 0; row < queries.rows; ++row) {
+        const Index position = queries.first + row + queries.sequence.offset;
+        const Range seen = semantics::within(
+            semantics::visible_keys(call_.window, position, queries.sequence.kv_len), run);
+        row_keys[static_cast<std::size_t>(row)] = {seen.begin - tile, seen.end - tile};
+      }
+      backward_engine().add_tile(t);
+    }
+  }
+
+  static void score_row(const GradientTile& t, Index row, Range keys, float* dots) {
+    const Meeting& meeting = *static_cast<const Meeting*>(t.context);
+    const Queries& queries = meeting.queries;
+    row_operations().score(
+        row_scoring(meeting.driver.call_, meeting.driver.problem_.dtype, queries.sequence,
+                    queries.head, queries.first + row, meeting.tile + keys.begin),
+        dots, keys.end - keys.begin);
+  }
+
+  static void see_row(const GradientTile& t, Index row, Range keys, const float* gradients) {
+    const Meeting& meeting = *static_cast<const Meeting*>(t.context);
+    const Queries& queries = meeting.queries;
+    if (queries.slope_parts) {
+      const Index position = queries.first + row + queries.sequence.offset;
+      double sum = 0;
+      for (Index key = keys.begin; key < keys.end; ++key) {
+        sum -=
+            double(gradients[key - keys.begin]) * std::abs(double(position - meeting.tile - key));
+      }
+      queries.slope_parts[row] += static_cast<float>(sum);
+    }
+    if (!queries.bias_sums) return;
+    const Index(&size)[4] = meeting.driver.gradients_.dbias_size;
+    double* sums = queries.bias_sums + (size[2] == 1 ? 0 : row * tile_keys);
+    for (Index key = keys.begin; key < keys.end; ++key)
+      sums[size[3] == 1 ? 0 : key] += double(gradients[key - keys.begin]);
+  }
+
+  void store_row(void* data, bool is_f32, Index at, const float* sums, float factor,
+                 Index dims) const {
+    const DType dtype = is_f32 ? DType::f32 : problem_.dtype;
+    row_operations().store(dtype, sums, factor, dims,
+                           static_cast<std::byte*>(data) + at * size_in_bytes(dtype));
+  }
+
+  void store_keys(const semantics::Sequence& sequence, Index kv_head, Range keys,
+                  const float* memory) const {
+    for (Index key = keys.begin; key < keys.end; ++key) {
+      const semantics::Place place = semantics::key_place(call_, sequence, key);
+      const Index i = key - keys.begin;
+      store_row(gradients_.dk, gradients_.dk_is_f32,
+                semantics::row_offset(gradients_.dk_stride, place, kv_head),
+                memory + shape_.dk + i * shape_.qk_stride, call_.scale, call_.qk_dim);
+      store_row(gradients_.dv, gradients_.dv_is_f32,
+                semantics::row_offset(gradients_.dv_stride, place, kv_head),
+                memory + shape_.dv + i * shape_.v_stride, 1, call_.v_dim);
+    }
+  }
+
+  void store_dq(const semantics::Sequence& sequence, Index head, Range queries,
+                float* memory) const {
+    float* sums = memory;
+    for (Index query = queries.begin; query < queries.end; ++query) {
+      const Index row = row_of(sequence, head, query);
+      std::copy_n(dq_row(0, row), call_.qk_dim, sums);
+      for (Index span = 1; span < shape_.spans; ++span) {
+        const float* more = dq_row(span, row);
+        for (Index d = 0; d < call_.qk_dim; ++d) sums[d] += more[d];
+      }
+      const semantics::Place place = semantics::query_place(call_, sequence, query);
+      store_row(gradients_.dq, gradients_.dq_is_f32,
+                semantics::row_offset(gradients_.dq_stride, place, head), sums, call_.scale,
+                call_.qk_dim);
+    }
+  }
+
+  // A piece of dbias: one of its sequences and heads, and a tile of queries and keys, or all of
+  // them where it is broadcast over those. What shares it is added up in order.
+  void store_bias() const {
+    const Index(&size)[4] = gradients_.dbias_size;
+    const Index query_tiles = size[2] == 1 ? 1 : semantics::divided_up(size[2], tile_queries);
+    const Index key_tiles = size[3] == 1 ? 1 : semantics::divided_up(size[3], tile_keys);
+    parallel_for_slots(
+        executor_, threads_, size[0] * size[1] * query_tiles * key_tiles,
+        [&](Index slot, Index item) {
+          const Index key_tile = item % key_tiles, query_tile = item / key_tiles % query_tiles;
+          const Index head = item / key_tiles / query_tiles % size[1];
+          const Index b = item / key_tiles / query_tiles / size[1];
+          const Range queries = {size[2] == 1 ? 0 : query_tile * tile_queries,
+                                 size[2] == 1 ? call_.q_len : (query_tile + 1) * tile_queries};
+          const Range keys = {size[3] == 1 ? 0 : key_tile * tile_keys,
+                              size[3] == 1 ? call_.kv_len : (key_tile + 1) * tile_keys};
+          float* memory = slot_memory(slot);
+          auto* sums = reinterpret_cast<double*>(memory + shape_.bias_sums);
+          std::fill_n(sums, tile_queries * tile_keys, 0.0);
+          const Range sequences = size[0] == 1 ? Range{0, call_.batch} : Range{b, b + 1};
+          const Range heads = size[1] == 1 ? Range{0, call_.heads} : Range{head, head + 1};
+          for (Index i = sequences.begin; i < sequences.end; ++i) {
+            for (Index h = heads.begin; h < heads.end; ++h)
+              add_bias(semantics::sequence(call_, i), h, queries, keys, sums, memory);
+          }
+          write_bias(b, head, queries.begin, keys.begin, sums);
+        });
+  }
+
+  void add_bias(const semantics::Sequence& sequence, Index head, Range queries, Range keys,
+                double* sums, float* memory) const {
+    const Index q_end = std::min(queries.end, sequence.q_len);
+    const Index k_end = std::min(keys.end, sequence.kv_len);
+    for (Index tile = keys.begin; tile < k_end; tile += tile_keys) {
+      const Range some = {tile, std::min(tile + tile_keys, k_end)};
+      for (Index first = queries.begin; first < q_end; first += tile_queries) {
+        Queries block = queries_of(sequence, head, first);
+        if (!semantics::meet(block.keys, some)) continue;
+        pack_keys(sequence, semantics::kv_head_of(call_, head), tile, some, block.keys, 0, memory);
+        pack_queries(block, memory);
+        block.bias_sums = sums;
+        meet(block, tile, some, 0, memory, [](GradientTile&) {});
+      }
+    }
+  }
+
+  void write_bias(Index b, Index head, Index first_query, Index first_key,
+                  const double* sums) const {
+    const Index(&size)[4] = gradients_.dbias_size;
+    const Index rows = std::min(tile_queries, size[2] - (size[2] == 1 ? 0 : first_query));
+    const Index keys = std::min(tile_keys, size[3] - (size[3] == 1 ? 0 : first_key));
+    for (Index row = 0; row < rows; ++row) {
+      for (Index key = 0; key < keys; ++key) {
+        const auto sum = static_cast<float>(sums[row * tile_keys + key]);
+        store_row(gradients_.dbias, gradients_.dbias_is_f32,
+                  semantics::pair_offset(gradients_.dbias_stride, b, head,
+                                         size[2] == 1 ? 0 : first_query + row,
+                                         size[3] == 1 ? 0 : first_key + key),
+                  &sum, 1, 1);
+      }
+    }
+  }
+
+  template <class Function>
+  double sum_of_rows(Range sequences, Function&& part) const {
+    double sum = 0;
+    for (Index b = sequences.begin; b < sequences.end; ++b) {
+      const semantics::Sequence sequence = semantics::sequence(call_, b);
+      for (Index query = 0; query < sequence.q_len; ++query) sum += part(sequence, query);
+    }
+    return sum;
+  }
+
+  void store_sinks() const {
+    parallel_for(executor_, call_.heads, [&](Index head) {
+      const double sink = call_.sinks[head];
+      const bool absent = sink == double(minus_infinity);
+      gradients_.dsinks[head] = static_cast<float>(
+          sum_of_rows({0, call_.batch}, [&](const semantics::Sequence& sequence, Index query) {
+            if (absent) return 0.0;
+            const semantics::Place place = semantics::query_place(call_, sequence, query);
+            const double lse = call_.lse[semantics::lse_offset(call_, place, head)];
+            return -std::exp(sink - lse) *
+                   double(memory_[shape_.deltas + row_of(sequence, head, query)]);
+          }));
+    });
+  }
+
+  void store_slopes() const {
+    const bool per_sequence = problem_.alibi_per_sequence;
+    parallel_for(executor_, (per_sequence ? call_.batch : 1) * call_.heads, [&](Index item) {
+      const Index b = item / call_.heads, head = item % call_.heads;
+      const Range range = per_sequence ? Range{b, b + 1} : Range{0, call_.batch};
+      gradients_.dalibi[b * gradients_.dalibi_stride + head] = static_cast<float>(
+          sum_of_rows(range, [&](const semantics::Sequence& sequence, Index query) {
+            double sum = 0;
+            for (Index span = 0; span < shape_.spans; ++span)
+              sum += double(*slope_parts(span, row_of(sequence, head, query)));
+            return sum;
+          }));
+    });
+  }
+
+  const semantics::Call& call_;
+  const semantics::Gradients& gradients_;
+  const Problem& problem_;
+  Executor& executor_;
+  const Index threads_;
+  const Shape& shape_;
+  float* memory_;
+  const bool scoring_;
+  const Index group_;
+};
+
+Support supports(const Problem& p, const Device& device) {
+  const auto bytes = Shape::bytes(p, device.threads);
+  const double limit = device.nominal.memory_bytes;  // 0: unknown
+  if (bytes && (limit == 0 || double(*bytes) <= limit)) return Support::yes();
+  return Support::no(text("its sums of dq take ", bytes ? human_bytes(double(*bytes)) : "too much",
+                          "; this machine has ", human_bytes(limit), " of memory"));
+}
+
+std::size_t workspace(const Task& task) {
+  return Shape::bytes(task.problem, task.device.threads).value();
+}
+
+// About six tenths of the FMA rate where pieces keep all threads busy and tiles are full.
+Estimate estimate(const Task& task) {
+  const Problem& p = task.problem;
+  const Shape shape(p);
+  const double pieces = double(std::max<Index>(p.batch * p.kv_heads, 1) * shape.spans);
+  const double busy = std::min(1.0, pieces / task.device.threads);
+  const double tiles = double(p.batch) * double(p.heads) *
+                       std::ceil(double(p.q_len) / double(tile_queries)) *
+                       std::ceil(double(p.kv_len) / double(shape.chunk_keys));
+  return estimate_from(p.flops(), busy * 0.6 * task.device.nominal.f32_flops, p.bytes(),
+                       busy * task.device.nominal.read_bandwidth,
+                       5e-6 + tiles * 3e-6 / task.device.threads);
+}
+
+std::unique_ptr<const Prepared> prepare(const Task& task) {
+  return prepared([task, shape = Shape(task.problem)](const semantics::Call& call,
+                                                      const semantics::Gradients& gradients,
+                                                      const Launch& launch) {
+    FlashBackward(call, gradients, task, shape, launch.workspace).run();
+  });
+}
+
+}  // namespace
+
+const Kernel cpu_flash_backward = {
+    .name = "cpu.flash_backward",
+    .summary = "scores made anew tile by tile, sums in one order whatever the number of threads",
+    .backend = Backend::cpu,
+    .operation = Operation::backward,
+    .by_name_only = false,
+    .supports = supports,
+    .configs = one_empty_config,
+    .estimate = estimate,
+    .workspace = workspace,
+    .prepare = prepare,
+};
+
+}  // namespace rapt
