@@ -68,6 +68,27 @@ static void one_after_another(void* context, int64_t count, void (*body)(void*, 
   *(int*)context += 1;
 }
 
+/* Weights of 1/2 give each value half of every query's dout, and queries and keys of 0 nothing. */
+static const char* gradients(void) {
+  static float dout[8], dq[8], dk[8], dv[8];
+  rapt_arguments arguments;
+  const char* fault = fill(&arguments);
+  if (fault) return fault;
+  EXPECT(rapt_attention(&arguments, NULL, NULL) == RAPT_OK);
+  for (int i = 0; i < 8; ++i) dout[i] = i < 4 ? 1.0f : 2.0f;
+  EXPECT(rapt_tensor_dense(&arguments.dout, dout, RAPT_DTYPE_F32, 4, size) == RAPT_OK);
+  EXPECT(rapt_tensor_dense(&arguments.dq, dq, RAPT_DTYPE_F32, 4, size) == RAPT_OK);
+  EXPECT(rapt_tensor_dense(&arguments.dk, dk, RAPT_DTYPE_F32, 4, size) == RAPT_OK);
+  EXPECT(rapt_attention_backward(&arguments, NULL, "cpu") == RAPT_ERROR_INVALID_ARGUMENT);
+  EXPECT(strstr(rapt_last_error(), "dv is missing") != NULL);
+  EXPECT(rapt_tensor_dense(&arguments.dv, dv, RAPT_DTYPE_F32, 4, size) == RAPT_OK);
+  EXPECT(rapt_attention_backward(&arguments, NULL, "cpu") == RAPT_OK);
+  EXPECT(close_to(dq[0], 0) && close_to(dk[7], 0));
+  EXPECT(close_to(dv[0], 1.5f) && close_to(dv[7], 1.5f));
+  EXPECT(rapt_attention(&arguments, NULL, NULL) == RAPT_ERROR_INVALID_ARGUMENT);
+  return NULL;
+}
+
 static const char* plan(void) {
   rapt_arguments arguments;
   rapt_options options;
@@ -178,13 +199,13 @@ static const char* lists(void) {
 
 static const char* properties(void) {
   rapt_device_properties device;
-  size_t size = 0;
+  size_t bytes = 0;
   EXPECT(rapt_device_properties_init(&device, sizeof device) == RAPT_OK);
   EXPECT(rapt_device_describe("cpu", &device) == RAPT_OK);
   EXPECT(device.struct_size == sizeof device && device.backend == RAPT_BACKEND_CPU);
   EXPECT(device.threads >= 1 && device.multiprocessors == 0 && device.memory_bytes > 0);
   EXPECT(strlen(device.chip) > 0 && device.f32_flops > 0 && device.read_bandwidth > 0);
-  EXPECT(rapt_struct_size("rapt_options", &size) == RAPT_OK && size == sizeof(rapt_options));
+  EXPECT(rapt_struct_size("rapt_options", &bytes) == RAPT_OK && bytes == sizeof(rapt_options));
   return NULL;
 }
 
@@ -199,7 +220,7 @@ static const char* errors(void) {
 /* Null if all went as it should, else what did not. */
 const char* use_every_function(void);
 const char* use_every_function(void) {
-  const char* (*const parts[])(void) = {tensors, attention, plan,       buffers,
+  const char* (*const parts[])(void) = {tensors, attention, gradients,  plan,  buffers,
                                         merging, lists,     properties, errors};
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; ++i) {
     const char* fault = parts[i]();
