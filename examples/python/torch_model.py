@@ -1,4 +1,4 @@
-"""rapt in a PyTorch module: one line changes, with torch.compile or without."""
+"""rapt in a PyTorch module: one line changes, with torch.compile or without, in training too."""
 
 import torch
 
@@ -20,10 +20,12 @@ class Attention(torch.nn.Module):
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 torch.manual_seed(0)
-module = Attention(256, 4).to(device).eval()
+module = Attention(256, 4).to(device)
 x = torch.randn(2, 100, 256, device=device)
 
-with torch.inference_mode():  # rapt has no backward yet
-    by_rapt = module(x)
-    by_torch = module(x, torch.nn.functional.scaled_dot_product_attention)
+results = []
+for attend in (scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention):
+    out = module(x, attend)
+    results.append((out, *torch.autograd.grad(out.square().mean(), module.parameters())))
+for by_rapt, by_torch in zip(*results):  # out, then the gradients of all weights
     print("differs from PyTorch's by", (by_rapt - by_torch).abs().max().item())

@@ -1,6 +1,6 @@
-"""Gradients of rapt's operators in PyTorch. Forward keeps lse beside out, and backward is an operator
-of its own, so that a compiler sees both. Gradients have no gradients, and nothing has a tangent: both
-are errors, never silently zero."""
+"""Gradients of rapt's operators in PyTorch. Forward keeps lse beside out, and backward is an
+operator of its own, so that a compiler sees both. Gradients have no gradients, and nothing has a
+tangent: both are errors, never silently zero."""
 
 from __future__ import annotations
 

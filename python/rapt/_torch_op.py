@@ -1,5 +1,5 @@
-"""rapt as operators of PyTorch: `torch.ops.rapt.attention`, which torch.compile keeps whole and
-fake tensors pass through, `torch.ops.rapt.attention_with_lse`, and `torch.ops.rapt.attention_backward`,
+"""rapt as operators of PyTorch: `torch.ops.rapt.attention`, which torch.compile keeps whole and fake
+tensors pass through, `torch.ops.rapt.attention_with_lse`, and `torch.ops.rapt.attention_backward`,
 which autograd calls (`rapt/_torch_autograd.py`). Their arguments are those of `rapt.attention` and
 `rapt.attention_backward`; tensors have a contiguous last axis."""
 

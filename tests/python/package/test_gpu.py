@@ -237,6 +237,59 @@ def test_compile_keeps_it_whole(mode):
             torch.testing.assert_close(compiled(q, k, v).clone(), step(q, k, v), rtol=0, atol=2e-2)
 
 
+needs_backward = pytest.mark.skipif(
+    not any(k.backend == "cuda" and k.operation == "backward" for k in rapt.kernels()),
+    reason="no CUDA kernel of this build computes backward",
+)
+
+
+def gradients(function, q, k, v):
+    leaves = [tensor.detach().requires_grad_() for tensor in (q, k, v)]
+    return torch.autograd.grad(function(*leaves).square().sum(), leaves)
+
+
+@needs_backward
+@pytest.mark.parametrize("dtype", BOUNDS, ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_are_those_of_exact_attention_and_twice_the_same(dtype, causal):
+    q, k, v = tensors(dtype=dtype)
+
+    def attend(q, k, v):
+        return scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    got = gradients(attend, q, k, v)
+    want = gradients(lambda *t: exact(*t, is_causal=causal), q, k, v)
+    for one, other in zip(got, want):
+        assert one.dtype == dtype
+        worst = 8 * BOUNDS[dtype] * float(other.abs().max())
+        torch.testing.assert_close(one.double(), other.double(), rtol=0, atol=worst)
+    for one, other in zip(got, gradients(attend, q, k, v)):
+        assert torch.equal(one, other)
+
+
+@needs_backward
+def test_gradients_in_a_graph_are_computed_again_on_new_data():
+    sample = tuple(tensor.requires_grad_() for tensor in tensors())
+    graphed = torch.cuda.make_graphed_callables(scaled_dot_product_attention, sample)
+    for _ in range(2):
+        q, k, v = tensors()
+        want = gradients(scaled_dot_product_attention, q, k, v)
+        for one, other in zip(gradients(graphed, q, k, v), want):
+            assert torch.equal(one, other)
+
+
+@needs_backward
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_compiled_gradients_are_the_same(mode):
+    q, k, v = tensors()
+    compiled = torch.compile(scaled_dot_product_attention, fullgraph=True, mode=mode)
+    want = gradients(scaled_dot_product_attention, q, k, v)
+    for _ in range(3):  # recorded, captured, replayed
+        got = [gradient.clone() for gradient in gradients(compiled, q, k, v)]
+        for one, other in zip(got, want):
+            torch.testing.assert_close(one, other, rtol=0, atol=2e-2)
+
+
 def test_flash_attention_functions():
     q, k, v = (x.transpose(1, 2).contiguous() for x in tensors(dtype=torch.float32))
     want = exact(*(x.transpose(1, 2) for x in (q, k, v)), is_causal=True).transpose(1, 2)

@@ -19,6 +19,18 @@ def test_jax_arrays_go_in_and_come_out(random):
     np.testing.assert_allclose(lse, want_lse, rtol=0, atol=2e-6)
 
 
+def test_gradients_are_jax_arrays(random):
+    arrays = plain.inputs(random)
+    want_out, want_lse = rapt.attention(*arrays, return_lse=True)
+    want = rapt.attention_backward(*arrays, out=want_out, lse=want_lse, dout=want_out)
+    q, k, v = map(jax.numpy.asarray, arrays)
+    out, lse = rapt.attention(q, k, v, return_lse=True)
+    got = rapt.attention_backward(q, k, v, out=out, lse=lse, dout=out)
+    for one, other in zip(got[:3], want):
+        assert isinstance(one, jax.Array)
+        np.testing.assert_array_equal(one, other)
+
+
 def test_bfloat16_stays_bfloat16(random):
     q, k, v = (jax.numpy.asarray(array, jax.numpy.bfloat16) for array in plain.inputs(random))
     out = rapt.attention(q, k, v)

@@ -285,6 +285,12 @@ def test_results_need_no_no_grad():
     assert not without.requires_grad and torch.equal(out, without)
 
 
+def test_tensors_without_memory_have_gradients_without_memory():
+    tensors = [torch.empty(2, 4, 5, 8, device="meta").requires_grad_() for _ in range(3)]
+    for gradient in torch.autograd.grad(scaled_dot_product_attention(*tensors).sum(), tensors):
+        assert gradient.is_meta and gradient.shape == (2, 4, 5, 8)
+
+
 class Gpt(torch.nn.Module):
     """A language model of two layers."""
 

@@ -1,5 +1,5 @@
 """attn_implementation="rapt" over every family of models in transformers that can be built small: each
-one either gives what "eager" gives or is refused with a sentence."""
+one either gives what "eager" gives, gradients too, or is refused with a sentence."""
 
 import collections
 import warnings
@@ -32,10 +32,18 @@ def quiet():
 def states(model, config, padded):
     given, real = families.inputs(config, type(model), padded)
     torch.manual_seed(0)  # some choose patches at random
-    with torch.inference_mode():
-        result = model(**given)[0]
+    result = model(**given)[0]
     # What a padding token sees is nobody's business.
     return result[real] if real is not None and result.shape[:2] == real.shape else result
+
+
+def gradients(model, config):
+    """Of every parameter, in a row."""
+    result = states(model, config, padded=True)
+    weights = torch.randn(result.shape, generator=torch.Generator().manual_seed(7))
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    found = torch.autograd.grad((result * weights).sum(), parameters, allow_unused=True)
+    return torch.cat([gradient.flatten() for gradient in found if gradient is not None])
 
 
 def generated(model, config, padded, cache):
@@ -60,6 +68,7 @@ def generates(model_type, config):
 
 def uses(model_type, config):
     """What is done with a model: a name, and how."""
+    yield "training", gradients
     for padded in (False, True):
         text = "padded" if padded else "whole"
         yield f"{text} prompt", lambda m, c, p=padded: states(m, c, p)
@@ -69,27 +78,27 @@ def uses(model_type, config):
 
 
 def outcome(name):
-    """How a family fares: a word, and a sentence where something is wrong."""
+    """How a family fares: words, and a sentence where something is wrong."""
     try:
         config = families.small_config(name)
         model_type = families.model_class(config)
         if model_type is None:
-            return "without a model of text or images", None
+            return ["without a model of text or images"], None
         if not families.is_small(model_type, config):
-            return "not small", None
+            return ["not small"], None
         eager = families.model(model_type, config, "eager")
         states(eager, config, False)
     except Exception:  # this config, or this input, is not how the family is used
-        return "not built", None
+        return ["not built"], None
     try:
         ours = families.model(model_type, config, "rapt")
     except ValueError as error:
         if 'attn_implementation="rapt"' in str(error):
-            return "refused", None
-        return "wrong", f"{name}: {error}"
+            return ["refused"], None
+        return ["wrong"], f"{name}: {error}"
     except Exception as error:
-        return "wrong", f"{name}: {type(error).__name__}: {error}"
-    compared = 0
+        return ["wrong"], f"{name}: {type(error).__name__}: {error}"
+    words = ["matched"]
     for use, run in uses(model_type, config):
         try:
             want = run(eager, config)
@@ -98,21 +107,22 @@ def outcome(name):
         try:
             got = run(ours, config)
         except Exception as error:
-            return "wrong", f"{name}, {use}: {type(error).__name__}: {error}"
-        compared += use.endswith("cache")
+            return ["wrong"], f"{name}, {use}: {type(error).__name__}: {error}"
+        words += ["trained"] if run is gradients else ["generated"] if "cache" in use else []
         error = (got - want).abs().max() / want.abs().max()
         if not error <= TOLERANCE and not want.isnan().any():
-            return "wrong", f"{name}, {use}: {error:.1e} of the largest value from eager"
-    return "matched and generated" if compared else "matched", None
+            return ["wrong"], f"{name}, {use}: {error:.1e} of the largest value from eager"
+    return set(words), None
 
 
 def test_every_family_matches_eager_attention_or_is_refused(capsys):
     counts, faults = collections.Counter(), []
     for name in families.names():
-        word, fault = outcome(name)
-        counts[word] += 1
+        words, fault = outcome(name)
+        counts.update(words)
         faults += [fault] if fault else []
     with capsys.disabled():
         print("\nfamilies of transformers: " + ", ".join(f"{n} {w}" for w, n in counts.items()))
     assert not faults, "\n".join(faults)
-    assert counts["matched and generated"] > 100 and counts["matched"] > 50 and counts["refused"] > 20
+    assert counts["matched"] > 150 and counts["trained"] > 150
+    assert counts["generated"] > 100 and counts["refused"] > 20
