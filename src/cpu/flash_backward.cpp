@@ -27,6 +27,7 @@
 #include "src/core/parallel.hpp"
 #include "src/core/text.hpp"
 #include "src/cpu/backward_engine.hpp"
+#include "src/cpu/backward_rows.hpp"
 #include "src/cpu/engine.hpp"
 #include "src/cpu/kernels.hpp"
 #include "src/cpu/row_operations.hpp"
@@ -125,12 +126,13 @@ class FlashBackward {
         threads_(task.device.threads),
         shape_(shape),
         memory_(reinterpret_cast<float*>(workspace.data())),
+        rows_(call, gradients, task.problem, memory_ + shape.deltas),
         scoring_(has_scoring(call)),
         group_(call.heads / call.kv_heads) {}
 
   void run() const {
     for_rows([&](const semantics::Sequence& sequence, Index head, Range queries, float*) {
-      store_deltas(sequence, head, queries);
+      rows_.store_deltas(sequence, head, queries);
     });
     const Index pieces = call_.batch * call_.kv_heads * shape_.spans;
     parallel_for_slots(executor_, threads_, pieces, [&](Index slot, Index item) {
@@ -144,8 +146,9 @@ class FlashBackward {
       store_dq(sequence, head, queries, memory);
     });
     if (gradients_.dbias) store_bias();
-    if (gradients_.dsinks) store_sinks();
-    if (gradients_.dalibi) store_slopes();
+    if (gradients_.dsinks) rows_.store_sinks(executor_);
+    if (gradients_.dalibi)
+      rows_.store_slopes(executor_, memory_ + shape_.slope_parts, shape_.spans, shape_.rows);
   }
 
  private:
@@ -181,36 +184,8 @@ class FlashBackward {
         });
   }
 
-  // A query's row among all.
-  Index row_of(const semantics::Sequence& sequence, Index head, Index query) const {
-    const semantics::Place place = semantics::query_place(call_, sequence, query);
-    const Index rows = call_.q_starts ? call_.total_q : call_.batch * call_.q_len;
-    return head * rows + place.outer * call_.q_len + place.row;
-  }
   float* dq_row(Index span, Index row) const {
     return memory_ + shape_.dq + (span * shape_.rows + row) * shape_.qk_stride;
-  }
-
-  void store_deltas(const semantics::Sequence& sequence, Index head, Range queries) const {
-    with_element_type(problem_.out_dtype, [&](auto type) {
-      using Out = decltype(type);
-      for (Index query = queries.begin; query < queries.end; ++query) {
-        const semantics::Place place = semantics::query_place(call_, sequence, query);
-        const auto* out = static_cast<const Out*>(call_.out) +
-                          semantics::row_offset(call_.out_stride, place, head);
-        const auto* dout = static_cast<const Out*>(gradients_.dout) +
-                           semantics::row_offset(gradients_.dout_stride, place, head);
-        double sums[8] = {};
-        for (Index d = 0; d < call_.v_dim; ++d)
-          sums[d % 8] += double(to_float(out[d])) * double(to_float(dout[d]));
-        double delta = 0;
-        for (const double sum : sums) delta += sum;
-        if (gradients_.dlse)
-          delta -=
-              double(gradients_.dlse[semantics::lse_offset(gradients_.dlse_stride, place, head)]);
-        memory_[shape_.deltas + row_of(sequence, head, query)] = static_cast<float>(delta);
-      }
-    });
   }
 
   // Of a span's chunks: dk and dv, and what they add to dq.
@@ -218,7 +193,7 @@ class FlashBackward {
                 float* memory) const {
     for (Index head = kv_head * group_; head < (kv_head + 1) * group_; ++head) {
       if (sequence.q_len == 0) break;
-      const Index row = row_of(sequence, head, 0);
+      const Index row = rows_.row_of(sequence, head, 0);
       std::fill_n(dq_row(span, row), sequence.q_len * shape_.qk_stride, 0.0f);
       if (gradients_.dalibi) std::fill_n(slope_parts(span, row), sequence.q_len, 0.0f);
     }
@@ -251,7 +226,7 @@ class FlashBackward {
         Queries queries = queries_of(sequence, head, first);
         if (!semantics::meet(queries.keys, chunk)) continue;
         pack_queries(queries, memory);
-        const Index row = row_of(sequence, head, first);
+        const Index row = rows_.row_of(sequence, head, first);
         if (gradients_.dalibi) queries.slope_parts = slope_parts(span, row);
         for (Index tile = chunk.begin; tile < chunk.end; tile += tile_keys) {
           meet(queries, tile, tile_in(chunk, tile), tile - chunk.begin, memory, [&](auto& t) {
@@ -294,7 +269,7 @@ class FlashBackward {
                          semantics::row_offset(gradients_.dout_stride, place, queries.head));
       memory[shape_.lse + row] = call_.lse[semantics::lse_offset(call_, place, queries.head)];
       memory[shape_.row_deltas + row] =
-          memory_[shape_.deltas + row_of(queries.sequence, queries.head, queries.first + row)];
+          rows_.delta(rows_.row_of(queries.sequence, queries.head, queries.first + row));
     }
     const Range rows = {0, queries.rows};
     engine.pack_queries(problem_.dtype, q.data(), queries.rows, call_.qk_dim,
@@ -439,7 +414,7 @@ class FlashBackward {
                 float* memory) const {
     float* sums = memory;
     for (Index query = queries.begin; query < queries.end; ++query) {
-      const Index row = row_of(sequence, head, query);
+      const Index row = rows_.row_of(sequence, head, query);
       std::copy_n(dq_row(0, row), call_.qk_dim, sums);
       for (Index span = 1; span < shape_.spans; ++span) {
         const float* more = dq_row(span, row);
@@ -515,46 +490,6 @@ class FlashBackward {
     }
   }
 
-  template <class Function>
-  double sum_of_rows(Range sequences, Function&& part) const {
-    double sum = 0;
-    for (Index b = sequences.begin; b < sequences.end; ++b) {
-      const semantics::Sequence sequence = semantics::sequence(call_, b);
-      for (Index query = 0; query < sequence.q_len; ++query) sum += part(sequence, query);
-    }
-    return sum;
-  }
-
-  void store_sinks() const {
-    parallel_for(executor_, call_.heads, [&](Index head) {
-      const double sink = call_.sinks[head];
-      const bool absent = sink == double(minus_infinity);
-      gradients_.dsinks[head] = static_cast<float>(
-          sum_of_rows({0, call_.batch}, [&](const semantics::Sequence& sequence, Index query) {
-            if (absent) return 0.0;
-            const semantics::Place place = semantics::query_place(call_, sequence, query);
-            const double lse = call_.lse[semantics::lse_offset(call_, place, head)];
-            return -std::exp(sink - lse) *
-                   double(memory_[shape_.deltas + row_of(sequence, head, query)]);
-          }));
-    });
-  }
-
-  void store_slopes() const {
-    const bool per_sequence = problem_.alibi_per_sequence;
-    parallel_for(executor_, (per_sequence ? call_.batch : 1) * call_.heads, [&](Index item) {
-      const Index b = item / call_.heads, head = item % call_.heads;
-      const Range range = per_sequence ? Range{b, b + 1} : Range{0, call_.batch};
-      gradients_.dalibi[b * gradients_.dalibi_stride + head] = static_cast<float>(
-          sum_of_rows(range, [&](const semantics::Sequence& sequence, Index query) {
-            double sum = 0;
-            for (Index span = 0; span < shape_.spans; ++span)
-              sum += double(*slope_parts(span, row_of(sequence, head, query)));
-            return sum;
-          }));
-    });
-  }
-
   const semantics::Call& call_;
   const semantics::Gradients& gradients_;
   const Problem& problem_;
@@ -562,6 +497,7 @@ class FlashBackward {
   const Index threads_;
   const Shape& shape_;
   float* memory_;
+  const BackwardRows rows_;
   const bool scoring_;
   const Index group_;
 };

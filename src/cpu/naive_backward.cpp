@@ -16,6 +16,7 @@
 #include "src/core/layout.hpp"
 #include "src/core/parallel.hpp"
 #include "src/core/text.hpp"
+#include "src/cpu/backward_rows.hpp"
 #include "src/cpu/kernels.hpp"
 #include "src/cpu/naive_rows.hpp"
 #include "src/cpu/row_operations.hpp"
@@ -63,15 +64,16 @@ class NaiveBackward {
         problem_(task.problem),
         executor_(*task.executor),
         threads_(task.device.threads),
-        widest_(std::max(call.qk_dim, call.v_dim)) {
+        widest_(std::max(call.qk_dim, call.v_dim)),
+        rows_(call, gradients, task.problem, reinterpret_cast<float*>(workspace.data())) {
     const Extent extent(task.problem);
     const Index matrix = extent.rows * extent.kv_len;
-    weights_ = reinterpret_cast<float*>(workspace.data());
+    auto* memory = reinterpret_cast<float*>(workspace.data());  // it begins with the deltas
+    slope_parts_ = memory + extent.rows;
+    weights_ = slope_parts_ + extent.rows;
     products_ = weights_ + matrix;
     scores_ = extent.stores_scores ? products_ + matrix : nullptr;
-    deltas_ = products_ + matrix * (extent.stores_scores ? 2 : 1);
-    slope_parts_ = deltas_ + extent.rows;
-    scratch_ = reinterpret_cast<float*>(workspace.data()) + extent.floats().value();
+    scratch_ = memory + extent.floats().value();
   }
 
   template <class Element>
@@ -90,8 +92,8 @@ class NaiveBackward {
                           gradients_.dv_stride);
     });
     if (gradients_.dbias) store_bias<Element>();
-    if (gradients_.dsinks) store_sinks();
-    if (gradients_.dalibi) store_slopes();
+    if (gradients_.dsinks) rows_.store_sinks(executor_);
+    if (gradients_.dalibi) rows_.store_slopes(executor_, slope_parts_, 1, 0);
   }
 
  private:
@@ -142,13 +144,6 @@ class NaiveBackward {
                });
   }
 
-  // A query's row in the matrices.
-  Index row_of(const semantics::Sequence& sequence, Index head, Index query) const {
-    const semantics::Place place = semantics::query_place(call_, sequence, query);
-    const Index rows = call_.q_starts ? call_.total_q : call_.batch * call_.q_len;
-    return head * rows + place.outer * call_.q_len + place.row;
-  }
-
   template <class Element>
   void read(const void* data, const Index (&stride)[3], semantics::Place place, Index head,
             Index count, float* to) const {
@@ -180,17 +175,13 @@ class NaiveBackward {
       read<Element>(call_.q, call_.q_stride, place, rows.head, call_.qk_dim, q + r * call_.qk_dim);
       read<Out>(gradients_.dout, gradients_.dout_stride, place, rows.head, call_.v_dim,
                 dout + r * call_.v_dim);
-      read<Out>(call_.out, call_.out_stride, place, rows.head, call_.v_dim, key_row);
-      const Index row = row_of(rows.sequence, rows.head, rows.first + r);
-      dots_with_key(dout + r * call_.v_dim, key_row, 1, call_.v_dim, deltas_ + row);
-      if (gradients_.dlse)
-        deltas_[row] -=
-            gradients_.dlse[semantics::lse_offset(gradients_.dlse_stride, place, rows.head)];
+      const Index row = rows_.row_of(rows.sequence, rows.head, rows.first + r);
       for (float* matrix : {weights_, products_, scores_}) {
         if (matrix) std::fill_n(matrix + row * problem_.kv_len, call_.kv_len, 0.0f);
       }
       slope_parts_[row] = 0;
     }
+    rows_.store_deltas(rows.sequence, rows.head, {rows.first, rows.first + rows.count});
     std::array<double, block_size> slope_parts = {};
     for (const Range range : {rows.keys.first, rows.keys.window}) {
       for (Index key = range.begin; key < range.end; ++key) {
@@ -207,7 +198,7 @@ class NaiveBackward {
       }
     }
     for (Index r = 0; r < rows.count; ++r)
-      slope_parts_[row_of(rows.sequence, rows.head, rows.first + r)] =
+      slope_parts_[rows_.row_of(rows.sequence, rows.head, rows.first + r)] =
           static_cast<float>(slope_parts[static_cast<std::size_t>(r)]);
   }
 
@@ -224,10 +215,11 @@ class NaiveBackward {
         bias_at<Element>(call_, sequence, rows.head, query, key), position, key);
     if (score == minus_infinity) return;
     const semantics::Place place = semantics::query_place(call_, rows.sequence, query);
-    const Index row = row_of(rows.sequence, rows.head, query), at = row * problem_.kv_len + key;
+    const Index row = rows_.row_of(rows.sequence, rows.head, query),
+                at = row * problem_.kv_len + key;
     const float weight =
         std::exp(score - call_.lse[semantics::lse_offset(call_, place, rows.head)]);
-    const float of_score = weight * (dout_v - deltas_[row]);
+    const float of_score = weight * (dout_v - rows_.delta(row));
     weights_[at] = weight;
     products_[at] = of_score * semantics::cap_slope(call_.softcap, call_.scale * dot);
     if (scores_) scores_[at] = of_score;
@@ -241,7 +233,7 @@ class NaiveBackward {
     float* key_row = scratch + 3 * block_size * widest_;
     std::fill_n(sums, 2 * values, 0.0f);
     const float* products =
-        products_ + row_of(rows.sequence, rows.head, rows.first) * problem_.kv_len;
+        products_ + rows_.row_of(rows.sequence, rows.head, rows.first) * problem_.kv_len;
     const auto next = [&](Index from) {
       return semantics::next_keys(rows.keys, from, terms_per_partial_sum);
     };
@@ -284,8 +276,8 @@ class NaiveBackward {
             read<decltype(type)>(vectors, vector_stride, place, head, dims, vector);
           });
           add_weighted_value(
-              matrix + row_of(keys.sequence, head, query) * problem_.kv_len + keys.first, 1, vector,
-              used, dims, partial);
+              matrix + rows_.row_of(keys.sequence, head, query) * problem_.kv_len + keys.first, 1,
+              vector, used, dims, partial);
         }
         add_with_rests(partial, used * dims, sums, rests);
       }
@@ -318,7 +310,7 @@ class NaiveBackward {
         const Range keys = semantics::within(range(3, k, sequence.kv_len), {0, sequence.kv_len});
         for (Index head = heads.begin; head < heads.end; ++head) {
           for (Index query = queries.begin; query < queries.end; ++query) {
-            const float* row = matrix + row_of(sequence, head, query) * problem_.kv_len;
+            const float* row = matrix + rows_.row_of(sequence, head, query) * problem_.kv_len;
             for (Index key = keys.begin; key < keys.end; ++key) sum += row[key];
           }
         }
@@ -329,50 +321,14 @@ class NaiveBackward {
     });
   }
 
-  // Of every query, in one sequence or in all.
-  template <class Function>
-  double sum_of_rows(Range sequences, Function&& part) const {
-    double sum = 0;
-    for (Index b = sequences.begin; b < sequences.end; ++b) {
-      const semantics::Sequence sequence = semantics::sequence(call_, b);
-      for (Index query = 0; query < sequence.q_len; ++query) sum += part(sequence, query);
-    }
-    return sum;
-  }
-
-  void store_sinks() const {
-    parallel_for(executor_, call_.heads, [&](Index head) {
-      const double sink = call_.sinks[head];
-      gradients_.dsinks[head] = static_cast<float>(
-          sum_of_rows({0, call_.batch}, [&](const semantics::Sequence& sequence, Index query) {
-            if (sink == double(minus_infinity)) return 0.0;
-            const semantics::Place place = semantics::query_place(call_, sequence, query);
-            const double lse = call_.lse[semantics::lse_offset(call_, place, head)];
-            return -std::exp(sink - lse) * double(deltas_[row_of(sequence, head, query)]);
-          }));
-    });
-  }
-
-  void store_slopes() const {
-    const bool per_sequence = problem_.alibi_per_sequence;
-    const Index sequences = per_sequence ? call_.batch : 1;
-    parallel_for(executor_, sequences * call_.heads, [&](Index item) {
-      const Index b = item / call_.heads, head = item % call_.heads;
-      const Range range = per_sequence ? Range{b, b + 1} : Range{0, call_.batch};
-      gradients_.dalibi[b * gradients_.dalibi_stride + head] = static_cast<float>(
-          sum_of_rows(range, [&](const semantics::Sequence& sequence, Index query) {
-            return double(slope_parts_[row_of(sequence, head, query)]);
-          }));
-    });
-  }
-
   const semantics::Call& call_;
   const semantics::Gradients& gradients_;
   const Problem& problem_;
   Executor& executor_;
   const Index threads_, widest_;
+  const BackwardRows rows_;
   float *weights_, *products_, *scores_;  // P, dX, dS (null: as dX)
-  float *deltas_, *slope_parts_;          // (rows): D, −Σ dS |p − j|
+  float* slope_parts_;                    // (rows): −Σ dS |p − j|
   float* scratch_;
 };
 
