@@ -224,6 +224,15 @@ struct BackwardTiles {
   }
 
  private:
+  // By loads that say which memory they mean: within loops over heads, HIP's compiler loses it.
+  RAPT_DEVICE static float load_bias(const semantics::Call& call, Index sequence, Index head,
+                                     Index query, Index key) {
+    const Index at = semantics::pair_offset(call.bias_stride, sequence, head, query, key);
+    return call.bias_is_f32
+               ? Target::load(static_cast<const float*>(call.bias) + at)
+               : Target::to_float(Target::load(static_cast<const Element*>(call.bias) + at));
+  }
+
   // Dot products become scores, −∞ where a pair is not visible. Through shared memory, as in
   // flash.hpp: a loop over registers would be unrolled into a kernel several times as long.
   RAPT_DEVICE static void apply_mask(const semantics::Call& call,
@@ -248,7 +257,7 @@ struct BackwardTiles {
           pairs().store(at, minus_infinity);
           continue;
         }
-        const float bias = bias_of_pair<Target, Element>(call, sequence.index, head, query, key);
+        const float bias = call.bias ? load_bias(call, sequence.index, head, query, key) : 0.0f;
         pairs().store(at, semantics::score(scoring, pairs().load(at), bias, position, key));
       }
     }
