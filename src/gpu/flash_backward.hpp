@@ -224,7 +224,7 @@ struct BackwardTiles {
   }
 
  private:
-  // By loads that say which memory they mean: within loops over heads, HIP's compiler loses it.
+  // Where there is a bias, by loads that say which memory they mean.
   RAPT_DEVICE static float load_bias(const semantics::Call& call, Index sequence, Index head,
                                      Index query, Index key) {
     const Index at = semantics::pair_offset(call.bias_stride, sequence, head, query, key);
