@@ -115,7 +115,7 @@ struct BackwardTiles {
                 semantics::is_empty(semantics::queries_of_keys(call.window, key, key,
                                                                sequence.q_len, sequence.offset)))
               return nullptr;
-            const semantics::Place place = semantics::key_place(call, sequence, key);
+            const semantics::Place place = semantics::unpaged_key_place(call, sequence, key);
             return static_cast<const Element*>(data) +
                    semantics::row_offset(stride, place, kv_head);
           });
@@ -329,7 +329,9 @@ struct FlashKeyGradients : BackwardTiles<Target, config, false, Element> {
     }
     dk.finish();
     dv.finish();
-    const auto place = [&](int row) { return semantics::key_place(call, sequence, first + row); };
+    const auto place = [&](int row) {
+      return semantics::unpaged_key_place(call, sequence, first + row);
+    };
     Tiles::store(g.dk, g.dk_is_f32, g.dk_stride, kv_head, call.qk_dim, p.aligned, call.scale,
                  end - first, stored - first, dk.sums, place);
     Tiles::store(g.dv, g.dv_is_f32, g.dv_stride, kv_head, call.v_dim, p.aligned, 1, end - first,

@@ -36,7 +36,7 @@ struct NaivePairs {
         row.exists && semantics::in_window(call.window, row.position(), key, row.sequence.kv_len);
     // Lanes without a pair still take part in the sums, over no elements.
     const semantics::Place place = row.place(call);
-    const semantics::Place key_place = semantics::key_place(call, row.sequence, key);
+    const semantics::Place key_place = semantics::unpaged_key_place(call, row.sequence, key);
     const Index kv_head = semantics::kv_head_of(call, row.head);
     const float dot = dot_over_lanes<Target, lanes>(
         static_cast<const Element*>(call.q) + semantics::row_offset(call.q_stride, place, row.head),
@@ -179,7 +179,7 @@ struct NaiveKeyGradients {
       add(static_cast<const Element*>(g.dout), g.dout_stride);
     float totals[NaiveRows::each];
     sums.finish(values ? 1.0f : call.scale, totals);
-    const semantics::Place place = semantics::key_place(call, sequence, key);
+    const semantics::Place place = semantics::unpaged_key_place(call, sequence, key);
     store_gradient<Target, Element>(
         values ? g.dv : g.dk, values ? g.dv_is_f32 : g.dk_is_f32,
         semantics::row_offset(values ? g.dv_stride : g.dk_stride, place, kv_head), here.dim, dims,

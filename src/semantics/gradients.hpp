@@ -24,6 +24,11 @@ struct Gradients {
   Index dalibi_stride;
 };
 
+// key_place() of a problem of backward, whose keys are not paged: kernels need not look for pages.
+RAPT_HOST_DEVICE Place unpaged_key_place(const Call& call, const Sequence& s, Index key) {
+  return {call.kv_starts ? 0 : s.index, s.kv_begin + key};
+}
+
 // How many keys of a sequence are stored, of which kv_lengths may leave some unused. Their
 // gradients are zeros.
 RAPT_HOST_DEVICE Index stored_keys(const Call& call, const Sequence& s) {
