@@ -54,18 +54,23 @@ constexpr const char* config_heading = "config";  // dropped first
 constexpr std::size_t narrowest_config = 12;
 constexpr std::size_t gap = 2;
 
-std::size_t longest_kernel(const Device& device) {
+// Of the operations that problems have.
+std::size_t longest_kernel(const Device& device, std::span<const Problem> problems) {
   std::size_t longest = 0;
   for (const KernelInfo& kernel : kernels()) {
-    if (kernel.backend == device.backend) longest = std::max(longest, kernel.name.size());
+    const bool takes_part =
+        std::ranges::find(problems, kernel.operation, &Problem::operation) != problems.end();
+    if (kernel.backend == device.backend && takes_part)
+      longest = std::max(longest, kernel.name.size());
   }
   return longest;
 }
 
 }  // namespace
 
-BenchTable::BenchTable(const Device& device, std::optional<std::size_t> width)
-    : width_(width), kernel_width_(2 + longest_kernel(device)) {
+BenchTable::BenchTable(const Device& device, std::span<const Problem> problems,
+                       std::optional<std::size_t> width)
+    : width_(width), kernel_width_(2 + longest_kernel(device, problems)) {
   std::size_t used = kernel_width_;
   for (std::size_t i = 0; i < std::size(columns); ++i) {
     if (columns[i].for_own_clock && !has_own_clock(device)) continue;

@@ -14,7 +14,8 @@ namespace rapt::cli {
 class BenchTable {
  public:
   // As wide as the kernels of the device and `width` allow; absent: with all columns.
-  BenchTable(const Device& device, std::optional<std::size_t> width);
+  BenchTable(const Device& device, std::span<const Problem> problems,
+             std::optional<std::size_t> width);
 
   std::string header() const;
   // A heading for the problem, then a line for each kernel. `rows` are of one problem.

@@ -31,8 +31,9 @@ void complete(Measurement& row, const Finish& finish) {
   }
 }
 
-void add_speedups(std::vector<Measurement>& rows, const Device& device) {
-  const std::string baseline = fmt::format("{}.naive", name(device.backend));
+void add_speedups(std::vector<Measurement>& rows, const Device& device, Operation operation) {
+  const std::string baseline = fmt::format("{}.naive{}", name(device.backend),
+                                           operation == Operation::backward ? "_backward" : "");
   const auto naive = std::ranges::find(rows, baseline, &Measurement::kernel);
   if (naive == rows.end() || !naive->seconds) return;
   const double seconds = *naive->seconds;
@@ -58,9 +59,13 @@ std::vector<Measurement> measure(const Problem& problem, const Device& device, c
     if (kernel.backend != device.backend || (!options.shared->kernel.empty() && !named)) continue;
     if (kernel.by_name_only && !named) continue;
     if (options.chosen_only && kernel.name != explanation.kernel) continue;
+    // Those of another operation are no candidates.
     const auto candidate =
         std::ranges::find(explanation.candidates, kernel.name, &Candidate::kernel);
-    if (options.within > 0 && candidate->seconds > options.within * chosen_seconds) continue;
+    const bool takes_part = candidate != explanation.candidates.end();
+    if (!takes_part && !named) continue;
+    if (options.within > 0 && takes_part && candidate->seconds > options.within * chosen_seconds)
+      continue;
     Measurement row;
     row.problem = problem.to_string();
     row.device = device.to_string();
@@ -71,7 +76,9 @@ std::vector<Measurement> measure(const Problem& problem, const Device& device, c
     row.intensity = row.bytes > 0 ? row.flops / row.bytes : 0;
     row.roof_seconds = roof.seconds;
     row.bound = roof.bound;
-    if (candidate->refusal.empty()) {
+    if (!takes_part) {
+      row.status = fmt::format("refused: it computes {}", name(kernel.operation));
+    } else if (candidate->refusal.empty()) {
       racing.push_back(rows.size());
       entrants.push_back({kernel.name, options.shared->config(), candidate->seconds});
     } else {
@@ -93,7 +100,7 @@ std::vector<Measurement> measure(const Problem& problem, const Device& device, c
     for (const std::size_t row : racing)
       rows[row].status = fmt::format("refused: {}", error.what());
   }
-  add_speedups(rows, device);
+  add_speedups(rows, device, problem.operation);
   return rows;
 }
 

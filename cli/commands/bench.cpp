@@ -64,7 +64,7 @@ int bench(const SharedOptions& shared, BenchOptions options) {
   const BenchContext context = {device, roof_limits(device), command_line(shared, options)};
   record.begin(context);
   const std::optional<std::size_t> width = terminal_width(out);
-  const BenchTable table(device, width);
+  const BenchTable table(device, problems, width);
   const std::string limits = fmt::format("{}, {}: {} f32, {} read", device.name, width_of(device),
                                          human_quantity(context.limits.f32_flops, "flop/s"),
                                          human_quantity(context.limits.read_bandwidth, "B/s"));

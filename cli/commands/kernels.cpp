@@ -29,6 +29,7 @@ void print_json(const std::vector<KernelInfo>& list) {
   for (const KernelInfo& kernel : list) {
     result.push_back({{"name", kernel.name},
                       {"backend", name(kernel.backend)},
+                      {"operation", name(kernel.operation)},
                       {"summary", kernel.summary},
                       {"by_name_only", kernel.by_name_only}});
   }

@@ -62,7 +62,9 @@ def test_bash_completes_commands_options_and_values(rapt):
         assert completed(rapt, command[:-1]) == [command]
         assert options <= set(completed(rapt, command, "--"))
     assert completed(rapt, "bench", "la") == ["ladder"]
-    assert completed(rapt, "bench", "--kernel", "cpu.fl") == ["cpu.flash", "cpu.flash_amx"]
+    assert completed(rapt, "bench", "--kernel", "cpu.fl") == [
+        "cpu.flash", "cpu.flash_amx", "cpu.flash_backward",
+    ]  # fmt: skip
     assert completed(rapt, "run", "--layout", "bs") == ["bshd"]
     assert completed(rapt, "explain", "--device", "c") == ["cpu", "cuda:0"]
     assert completed(rapt, "help", "pr") == ["problem"]

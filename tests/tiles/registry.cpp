@@ -85,7 +85,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "src/cpu/flash_driver.hpp"
+#include "src/cpu/kernels.hpp"
 #include "src/oracle/oracle.hpp"
+#include "src/oracle/pair_gradients.hpp"
 
 namespace rapt {
 namespace {
@@ -122,7 +124,8 @@ constexpr Kernel cpu_flash_model = {
 }  // namespace
 
 std::span<const Kernel* const> registered_kernels() {
-  static constexpr const Kernel* list[] = {&cpu_oracle, &cpu_flash_model};
+  static constexpr const Kernel* list[] = {&cpu_oracle, &cpu_oracle_backward, &cpu_naive_backward,
+                                           &cpu_flash_model};
   return list;
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -38,9 +39,12 @@ inline std::vector<std::string_view> kernels_for(const Problem& problem) {
   return result;
 }
 
-// Shows that a test's problems left no CPU kernel out that this processor can run.
-inline void expect_every_kernel_in(const std::set<std::string_view>& ran) {
+// Shows that a test's problems left no CPU kernel out that this processor can run, of one operation
+// or of all.
+inline void expect_every_kernel_in(const std::set<std::string_view>& ran,
+                                   std::optional<Operation> operation = {}) {
   for (const KernelInfo& kernel : kernels()) {
+    if (operation && kernel.operation != *operation) continue;
     if (kernel.backend != Backend::cpu || is_for_comparison_only(kernel.name)) continue;
     if (kernel.name == "cpu.flash_amx" && !two_threads().has("amx_bf16")) continue;
     EXPECT_TRUE(ran.contains(kernel.name)) << kernel.name << " took none of the problems";
