@@ -5,7 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/module/request.hpp"
-#include "python/module/stub_texts.hpp"
+#include "python/module/help_texts.hpp"
 
 namespace rapt_python {
 namespace {
@@ -32,7 +32,7 @@ std::vector<Candidate> candidates_of(const rapt::Explanation& explanation) {
 }
 
 void define_explain(nb::module_& module) {
-  nb::class_<Candidate>(module, "Candidate", stub::Candidate_text)
+  nb::class_<Candidate>(module, "Candidate", help::Candidate_text)
       .def_ro("kernel", &Candidate::kernel)
       .def_ro("chosen", &Candidate::chosen)
       .def_ro("refusal", &Candidate::refusal)
@@ -40,7 +40,7 @@ void define_explain(nb::module_& module) {
       .def_ro("seconds", &Candidate::seconds)
       .def_ro("bound", &Candidate::bound)
       .def_ro("workspace_bytes", &Candidate::workspace_bytes);
-  nb::class_<rapt::Explanation>(module, "Explanation", stub::Explanation_text)
+  nb::class_<rapt::Explanation>(module, "Explanation", help::Explanation_text)
       .def_ro("problem", &rapt::Explanation::problem)
       .def_ro("device", &rapt::Explanation::device)
       .def_ro("reason", &rapt::Explanation::reason)
@@ -59,11 +59,11 @@ void define_explain(nb::module_& module) {
                              {.kernel = name});
       },
       "problem"_a, nb::kw_only(), "device"_a = "cpu", "kernel"_a = nb::none(), "others"_a,
-      nb::sig(stub::explain_signature), stub::explain_text);
+      nb::sig(help::explain_signature), help::explain_text);
 }
 
 void define_devices(nb::module_& module) {
-  nb::class_<rapt::Device>(module, "Device", stub::Device_text)
+  nb::class_<rapt::Device>(module, "Device", help::Device_text)
       .def_ro("name", &rapt::Device::name)
       .def_ro("index", &rapt::Device::index)
       .def_ro("threads", &rapt::Device::threads)
@@ -76,11 +76,11 @@ void define_devices(nb::module_& module) {
       .def("__repr__", [](const rapt::Device& self) {
         return "<rapt.Device " + self.to_string() + ": " + self.name + ">";
       });
-  module.def("devices", &rapt::devices, stub::devices_text);
+  module.def("devices", &rapt::devices, help::devices_text);
 }
 
 void define_kernels(nb::module_& module) {
-  nb::class_<rapt::KernelInfo>(module, "Kernel", stub::Kernel_text)
+  nb::class_<rapt::KernelInfo>(module, "Kernel", help::Kernel_text)
       .def_prop_ro("name", [](const rapt::KernelInfo& self) { return std::string(self.name); })
       .def_prop_ro("summary",
                    [](const rapt::KernelInfo& self) { return std::string(self.summary); })
@@ -93,7 +93,7 @@ void define_kernels(nb::module_& module) {
       .def("__repr__", [](const rapt::KernelInfo& self) {
         return "<rapt.Kernel " + std::string(self.name) + ">";
       });
-  module.def("kernels", &rapt::kernels, stub::kernels_text);
+  module.def("kernels", &rapt::kernels, help::kernels_text);
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ void define_catalogue(nb::module_& module) {
   define_kernels(module);
   module.def("version", [] { return std::string(rapt::version()); });
   module.def("merge", &merge, "first"_a, "second"_a, nb::kw_only(), "layout"_a = "bshd",
-             "out"_a = nb::none(), "others"_a, nb::sig(stub::merge_signature), stub::merge_text);
+             "out"_a = nb::none(), "others"_a, nb::sig(help::merge_signature), help::merge_text);
 }
 
 }  // namespace rapt_python

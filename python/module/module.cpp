@@ -9,7 +9,7 @@
 #include "python/module/interruptible.hpp"
 #include "python/module/memory.hpp"
 #include "python/module/request.hpp"
-#include "python/module/stub_texts.hpp"
+#include "python/module/help_texts.hpp"
 
 namespace rapt_python {
 namespace {
@@ -132,7 +132,7 @@ nb::object run_plan(const Plan& self, nb::object q, nb::object k, nb::object v,
 }
 
 void define_plan(nb::module_& module) {
-  nb::class_<Plan>(module, "Plan", stub::Plan_text)
+  nb::class_<Plan>(module, "Plan", help::Plan_text)
       .def(
           "__init__",
           [](Plan* self, const std::string& text, const std::string& device,
@@ -170,8 +170,8 @@ void define_plan(nb::module_& module) {
                     self.plan.device().to_string() + ": " + std::string(self.plan.kernel()) + ">";
            })
       .def("run", &run_plan, "q"_a, "k"_a, "v"_a, nb::kw_only(), "layout"_a = nb::none(),
-           "out"_a = nb::none(), "others"_a, nb::sig(stub::Plan_run_signature),
-           stub::Plan_run_text);
+           "out"_a = nb::none(), "others"_a, nb::sig(help::Plan_run_signature),
+           help::Plan_run_text);
 }
 
 void define_memory(nb::module_& module) {
@@ -200,11 +200,11 @@ NB_MODULE(_rapt, module) {
       PyErr_SetString(exception_of(error.code()), error.what());
     }
   });
-  define_call(module, "attention", stub::attention_signature, stub::attention_text, attention);
-  define_call(module, "attention_backward", stub::attention_backward_signature,
-              stub::attention_backward_text, attention_backward);
-  define_call(module, "plan", stub::plan_signature, stub::plan_text, plan);
-  define_call(module, "problem", stub::problem_signature, stub::problem_text, problem);
+  define_call(module, "attention", help::attention_signature, help::attention_text, attention);
+  define_call(module, "attention_backward", help::attention_backward_signature,
+              help::attention_backward_text, attention_backward);
+  define_call(module, "plan", help::plan_signature, help::plan_text, plan);
+  define_call(module, "problem", help::problem_signature, help::problem_text, problem);
   define_plan(module);
   define_memory(module);
   define_catalogue(module);

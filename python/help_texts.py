@@ -1,6 +1,6 @@
 """Writes the texts of the stubs as a C++ header, so that help() shows what editors show:
 
-    stub_texts.py _rapt.pyi texts.hpp
+    help_texts.py _rapt.pyi texts.hpp
 
 A function f gives f_signature and f_text, a class C gives C_text, its method m C_m_signature and
 C_m_text."""
@@ -12,7 +12,7 @@ import sys
 
 
 def literal(text):
-    return f'R"stub({text})stub"'
+    return f'R"help({text})help"'
 
 
 def lines(node, prefix=""):
@@ -35,7 +35,7 @@ def header(stub):
     nodes = ast.parse(stub).body
     kinds = (ast.FunctionDef, ast.ClassDef)
     body = [line for node in nodes if isinstance(node, kinds) for line in lines(node)]
-    return "\n".join(["#pragma once", "namespace rapt_python::stub {", *body, "}", ""])
+    return "\n".join(["#pragma once", "namespace rapt_python::help {", *body, "}", ""])
 
 
 if __name__ == "__main__":
