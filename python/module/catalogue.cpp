@@ -4,8 +4,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "python/module/request.hpp"
 #include "python/module/help_texts.hpp"
+#include "python/module/request.hpp"
 
 namespace rapt_python {
 namespace {

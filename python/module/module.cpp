@@ -6,10 +6,10 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/module/catalogue.hpp"
+#include "python/module/help_texts.hpp"
 #include "python/module/interruptible.hpp"
 #include "python/module/memory.hpp"
 #include "python/module/request.hpp"
-#include "python/module/help_texts.hpp"
 
 namespace rapt_python {
 namespace {
