@@ -94,7 +94,7 @@ class Model {
         square(pair.weight * dout_v.deviation) + square(pair.of_score * deviation) +
             square(pair.weight * dout_unit_ * deviation_of_rounding * dout_v.absolute)};
 
-    // dX: under a cap, by a slope that is off as what it is taken at.
+    // dX: under a cap, by a slope that is off as what it is taken at; rounded as P is.
     Uncertain& product = result.product;
     const double scale = std::abs(double(call.scale));
     const double slope = semantics_slope(pair);
@@ -106,7 +106,8 @@ class Model {
       slope_deviation = 2 * dot.deviation / call.softcap;
     }
     product = {pair.of_dot * double(call.scale),
-               scale * (score.firm * slope + std::abs(pair.of_dot) * slope_firm),
+               scale * (score.firm * slope + std::abs(pair.of_dot) * slope_firm +
+                        std::min(std::abs(pair.of_dot), roundings_.smallest)),
                square(scale * rounding() * pair.of_dot),
                square(scale) * (score.variance * square(slope) +
                                 square(std::abs(pair.of_dot) * slope_deviation))};
