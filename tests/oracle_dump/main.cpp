@@ -1,8 +1,8 @@
-// Writes problems, their arguments and what the oracle and cpu.naive make of them to stdout, for
-// the NumPy references in tests/python to check.
+// Writes problems, their arguments and what the oracle and, of forward, cpu.naive make of them to
+// stdout, for the NumPy references in tests/python to check.
 //
-//   rapt_oracle_dump SEED COUNT          random problems, of the seeds SEED, SEED + 1, ...
-//   rapt_oracle_dump SEED PROBLEM...     these problems, each with the data of SEED
+//   rapt_oracle_dump SEED COUNT [backward]   random problems, of the seeds SEED, SEED + 1, ...
+//   rapt_oracle_dump SEED PROBLEM...         these problems, each with the data of SEED
 //
 // Per problem: one line of JSON that describes it and lists memories, each with its name and its
 // number of bytes; then the bytes of these memories, in that order, with nothing between them.
@@ -17,6 +17,7 @@
 #include "rapt/rapt.hpp"
 #include "src/core/call.hpp"
 #include "src/core/layout.hpp"
+#include "src/core/tensors.hpp"
 #include "src/verify/data.hpp"
 #include "src/verify/generator.hpp"
 #include "src/verify/reference.hpp"
@@ -33,8 +34,11 @@ json fields_of(const ScoreTensor& tensor) {
   return {{"dtype", name(tensor.dtype)}, {"varies", tensor.varies}, {"stride", tensor.stride}};
 }
 
+json type_of_gradient(DType dtype) { return dtype == DType::none ? json() : json(name(dtype)); }
+
 json fields_of(const Problem& p) {
-  return {{"dtype", name(p.dtype)},
+  return {{"backward", p.operation == Operation::backward},
+          {"dtype", name(p.dtype)},
           {"out_dtype", name(p.out_dtype)},
           {"batch", p.batch},
           {"heads", p.heads},
@@ -67,6 +71,18 @@ json fields_of(const Problem& p) {
           {"v", p.v},
           {"out", p.out},
           {"lse_stride", p.lse_stride},
+          {"dq_dtype", type_of_gradient(p.dq_dtype)},
+          {"dk_dtype", type_of_gradient(p.dk_dtype)},
+          {"dv_dtype", type_of_gradient(p.dv_dtype)},
+          {"dbias", fields_of(p.dbias)},
+          {"dlse", p.dlse},
+          {"dsinks", p.dsinks},
+          {"dalibi", p.dalibi},
+          {"dout", p.dout},
+          {"dq", p.dq},
+          {"dk", p.dk},
+          {"dv", p.dv},
+          {"dlse_stride", p.dlse_stride},
           {"alignment", p.alignment}};
 }
 
@@ -105,16 +121,20 @@ class Record {
   std::vector<std::vector<std::byte>> memories_;
 };
 
-void add_input(Record& record, const std::string& name, const Tensor& tensor) {
-  if (!tensor.present()) return;
-  const std::int64_t element = size_in_bytes(tensor.dtype);
-  const std::int64_t elements =
-      extent(tensor.size, {tensor.stride[0], tensor.stride[1], tensor.stride[2]}, element).value();
-  const auto* data = static_cast<const std::byte*>(tensor.data);
-  record.add(name, tensor, {data, data + elements * element}, 0);
+void add_inputs(Record& record, const Problem& problem, const Arguments& arguments) {
+  for (const TensorRule& rule : tensor_rules()) {
+    const Tensor& tensor = arguments.*rule.member;
+    if (rule.part(problem.operation).use != Use::reads || !tensor.present()) continue;
+    const std::int64_t element = size_in_bytes(tensor.dtype);
+    const std::int64_t elements =
+        extent(tensor.size, {tensor.stride[0], tensor.stride[1], tensor.stride[2]}, element)
+            .value();
+    const auto* data = static_cast<const std::byte*>(tensor.data);
+    record.add(std::string(rule.name), tensor, {data, data + elements * element}, 0);
+  }
 }
 
-// The whole memories of out and lse, guards included, as one kernel leaves them.
+// The whole memories of what one kernel writes, guards included, as it leaves them.
 void add_results(Record& record, const std::string& kernel, const Device& device,
                  verify::Data& data) {
   const Plan plan(data.problem(), device, {.kernel = kernel});
@@ -122,11 +142,12 @@ void add_results(Record& record, const std::string& kernel, const Device& device
   data.upload();
   const Arguments arguments = data.on_device();
   plan.run(arguments, {.workspace = workspace.bytes()});
-  record.add(kernel + " out", arguments.out, data.memory("out").download(),
-             data.memory("out").front());
-  if (!data.problem().lse) return;
-  record.add(kernel + " lse", arguments.lse, data.memory("lse").download(),
-             data.memory("lse").front());
+  for (const TensorRule& rule : tensor_rules()) {
+    const Tensor& tensor = arguments.*rule.member;
+    if (rule.part(data.problem().operation).use != Use::writes || !tensor.present()) continue;
+    const verify::Guarded& memory = data.memory(rule.name);
+    record.add(kernel + " " + std::string(rule.name), tensor, memory.download(), memory.front());
+  }
 }
 
 // How far any kernel's result may be off (docs/numerics.md): f32, of the sizes of out and lse.
@@ -163,22 +184,15 @@ void add_bounds(Record& record, const verify::Data& data) {
 void dump(const Problem& problem, std::uint64_t seed) {
   const Device device = Device::cpu();
   verify::Data data(problem, device, seed, verify::Fill::hostile);
-  const Arguments arguments = data.on_host();
   Record record(problem, seed);
-  add_input(record, "q", arguments.q);
-  add_input(record, "k", arguments.k);
-  add_input(record, "v", arguments.v);
-  add_input(record, "bias", arguments.bias);
-  add_input(record, "mask", arguments.mask);
-  add_input(record, "alibi", arguments.alibi);
-  add_input(record, "sinks", arguments.sinks);
-  add_input(record, "q_starts", arguments.q_starts);
-  add_input(record, "kv_starts", arguments.kv_starts);
-  add_input(record, "kv_lengths", arguments.kv_lengths);
-  add_input(record, "page_table", arguments.page_table);
-  add_results(record, "cpu.oracle", device, data);
-  add_results(record, "cpu.naive", device, data);
-  add_bounds(record, data);
+  add_inputs(record, problem, data.on_host());
+  if (problem.operation == Operation::backward) {
+    add_results(record, "cpu.oracle_backward", device, data);
+  } else {
+    add_results(record, "cpu.oracle", device, data);
+    add_results(record, "cpu.naive", device, data);
+    add_bounds(record, data);
+  }
   record.write();
 }
 
@@ -193,12 +207,16 @@ std::optional<std::uint64_t> whole_number(const std::string& digits) {
 int run(const std::vector<std::string>& arguments) {
   const auto seed = arguments.empty() ? std::nullopt : whole_number(arguments[0]);
   if (!seed || arguments.size() < 2) {
-    std::cerr << "usage: rapt_oracle_dump SEED COUNT | SEED PROBLEM...\n";
+    std::cerr << "usage: rapt_oracle_dump SEED COUNT [backward] | SEED PROBLEM...\n";
     return 2;
   }
   std::ios::sync_with_stdio(false);
   if (const auto count = whole_number(arguments[1])) {
-    for (std::uint64_t i = 0; i < *count; ++i) dump(verify::random_problem(*seed + i), *seed + i);
+    const Operation operation = arguments.size() == 3 && arguments[2] == "backward"
+                                    ? Operation::backward
+                                    : Operation::forward;
+    for (std::uint64_t i = 0; i < *count; ++i)
+      dump(verify::random_problem(*seed + i, Backend::cpu, operation), *seed + i);
   } else {
     for (std::size_t i = 1; i < arguments.size(); ++i) dump(Problem::parse(arguments[i]), *seed);
   }

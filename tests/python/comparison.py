@@ -10,6 +10,8 @@ import reference
 # Distance from 1 to the next number, and from 0.
 LAST_PLACE = {"f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
 SMALLEST = {"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133}
+# From here on, a number is rounded to infinity.
+OVERFLOW = {"f32": 2.0**128 - 2.0**103, "f16": 65520.0, "bf16": 2.0**128 - 2.0**119}
 FP64 = 1e-11  # what the order of an fp64 sum may change, for every unit of the largest score
 
 
@@ -17,7 +19,7 @@ def worst(label, got, want, allowed):
     """A sentence about the element that is most out of bounds, or nothing."""
     with np.errstate(invalid="ignore"):
         # What is not finite may be NaN, but lse is −inf only where nothing is seen.
-        none = np.isnan(got) | (np.isinf(got) & (label == "out"))
+        none = np.isnan(got) | (np.isinf(got) & (label != "lse"))
         same = (got == want) | (~np.isfinite(want) & none)
         error = np.where(same, 0, np.abs(got - want))
         excess = np.where(np.isnan(error), np.inf, error / allowed)
@@ -73,17 +75,36 @@ def kernel_faults(problem, memories, expected, bounds):
     return faults + worst("lse", got_lse, want_lse, lse_bounds)
 
 
-def misplaced_writes(memories, expected):
-    """Outputs start as bytes of 0xff; only the rows of sequences may have changed."""
+def gradient_faults(memories, expected):
+    """fp64 arithmetic, one rounding at the end."""
+    faults = []
+    for name, gradient in expected.by_name.items():
+        memory = memories[name]
+        got = np.where(gradient.written, memory.numbers(), 0)
+        beyond = np.abs(gradient.values) >= OVERFLOW[memory.dtype]
+        want = np.where(beyond, np.copysign(np.inf, gradient.values), gradient.values)
+        rounding = 1.01 * LAST_PLACE[memory.dtype] / 2 * finite_part(want) + SMALLEST[memory.dtype]
+        arithmetic = FP64 * expected.largest_score * finite_part(gradient.magnitude)
+        faults += worst(name, got, want, rounding + arithmetic)
+    return faults
+
+
+def written_by_forward(expected):
+    """What misplaced_writes() needs of forward's results."""
+    return {"out": expected.rows[:, :, None, None], "lse": expected.rows[:, None, :, None]}
+
+
+def written_by_backward(expected):
+    return {name: gradient.written for name, gradient in expected.by_name.items()}
+
+
+def misplaced_writes(memories, written):
+    """Outputs start as bytes of 0xff; only elements that are `written` may have changed."""
     faults = []
     for name, memory in memories.items():
         belongs = dataclasses.replace(memory, data=np.zeros_like(memory.data))
         view = belongs.view().view(f"u{belongs.view().itemsize}")
-        ones = np.iinfo(view.dtype).max
-        if name == "out":
-            view[expected.rows] = ones
-        else:
-            view[np.broadcast_to(expected.rows[:, None, :, None], view.shape)] = ones
+        view[np.broadcast_to(written[name], view.shape)] = np.iinfo(view.dtype).max
         changed = np.flatnonzero((belongs.data == 0) & (memory.data != 0xFF))
         if changed.size:
             faults.append(f"byte {changed[0]} of the memory of {name} was written")
@@ -98,7 +119,8 @@ def string_faults(case, problem):
         for name in fields
         if fields[name] != case.fields.get(name)
     ]
-    memories = {**case.inputs, **case.results["cpu.oracle"]}
+    oracle = "cpu.oracle_backward" if problem.backward else "cpu.oracle"
+    memories = {**case.inputs, **case.results[oracle]}
     for name, shape in problem.shapes().items():
         if name not in memories:
             continue

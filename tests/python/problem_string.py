@@ -7,6 +7,8 @@ import re
 import numpy as np
 
 ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2}
+IN_LAYOUT = ["q", "k", "v", "out", "dout", "dq", "dk", "dv"]
+PAIRS = ["bias", "mask", "dbias"]
 
 
 @dataclasses.dataclass
@@ -20,6 +22,7 @@ class ScoreTensor:
 
 @dataclasses.dataclass
 class Problem:
+    backward: bool = False
     dtype: str = "f32"
     out_dtype: str = None
     batch: int = 1
@@ -53,6 +56,18 @@ class Problem:
     v: list = None
     out: list = None
     lse_stride: list = None  # of (batch, head, seq)
+    dq_dtype: str = None
+    dk_dtype: str = None
+    dv_dtype: str = None
+    dbias: ScoreTensor = None
+    dlse: bool = False
+    dsinks: bool = False
+    dalibi: bool = False
+    dout: list = None  # as q
+    dq: list = None
+    dk: list = None
+    dv: list = None
+    dlse_stride: list = None  # as lse_stride
     alignment: int = None
 
     def shapes(self):
@@ -68,8 +83,12 @@ class Problem:
             "out": [*queries, self.heads, self.v_dim],
             "lse": [queries[0], self.heads, queries[1], 1],
         }
+        if self.backward:
+            shapes |= {f"d{name}": shapes[name] for name in ["q", "k", "v", "out"]}
+        if self.dlse:
+            shapes["dlse"] = shapes["lse"]
         full = [self.batch, self.heads, self.q_len, self.kv_len]
-        for name in ["bias", "mask"]:
+        for name in PAIRS:
             if tensor := getattr(self, name):
                 shapes[name] = [n if varies else 1 for n, varies in zip(full, tensor.varies)]
         return shapes
@@ -130,6 +149,21 @@ def _lengths(problem, total):
         problem.total_kv = int(total)
 
 
+def _backward(problem, more):
+    problem.backward = problem.lse = True
+    wanted = (more or "").split(",")
+    if "bias" in wanted:
+        problem.dbias = ScoreTensor(None, None)
+    problem.dsinks, problem.dalibi = "sinks" in wanted, "alibi" in wanted
+
+
+def _gradient_type(problem, name, dtype):
+    if name == "dbias":
+        problem.dbias.dtype = dtype
+    else:
+        setattr(problem, f"{name}_dtype", dtype)
+
+
 # A number; a real number as the shortest decimal that gives the same f32, maybe with an exponent.
 N = r"(-?\d+)"
 X = r"([-+.e\d]+)"
@@ -155,12 +189,17 @@ TOKENS = {
     f"lengths{N}?": _lengths,
     f"page{N}": _set(page_size=int),
     "bshd|bhsd": _set(),
-    f"(q|k|v|out|lse|bias|mask)@{N},{N},{N}": _set(),
+    f"(q|k|v|out|lse|bias|mask|dq|dk|dv|dout|dlse|dbias)@{N},{N},{N}": _set(),
     f"scale{X}": _set(scale=_f32),
     "lse": _set(lse=True),
     f"align{N}": _set(alignment=int),
     "batch-invariant": _set(batch_invariant=True),
     "tf32": _set(tf32=True),
+}
+BACKWARD_TOKENS = {
+    "backward(?::([a-z,]+))?": _backward,
+    "dlse": _set(dlse=True),
+    "(dq|dk|dv|dbias):(f32|f16|bf16)": _gradient_type,
 }
 
 
@@ -194,24 +233,25 @@ def _fill_strides(problem, tokens):
         if name in written:
             strides[name] = _without_idle_axes([int(n) for n in written[name].split(",")], shape)
         else:
-            dense_in_layout = name in ["q", "k", "v", "out"]
-            strides[name] = _dense(shape, layout if dense_in_layout else [0, 1, 2, 3])
-    for name in ["q", "k", "v", "out"]:
-        setattr(problem, name, strides[name])
+            strides[name] = _dense(shape, layout if name in IN_LAYOUT else [0, 1, 2, 3])
+    for name in IN_LAYOUT:
+        setattr(problem, name, strides.get(name, [0, 0, 0]))
     problem.lse_stride = strides["lse"] if problem.lse else [0, 0, 0]
-    for name in ["bias", "mask"]:
+    problem.dlse_stride = strides.get("dlse", [0, 0, 0])
+    for name in PAIRS:
         if tensor := getattr(problem, name):
             tensor.stride = strides[name]
 
 
 def _fill_alignment(problem):
     """16 bytes at most, and no more than every stride allows."""
-    element, out_element = ELEMENT_BYTES[problem.dtype], ELEMENT_BYTES[problem.out_dtype]
-    steps = [stride * element for stride in [*problem.q, *problem.k, *problem.v]]
+    types = {"out": problem.out_dtype, "dout": problem.out_dtype}
+    types |= {name: getattr(problem, f"{name}_dtype") for name in ["dq", "dk", "dv"]}
     widest = 16
-    for step in [*steps, *(stride * out_element for stride in problem.out)]:
-        while step % widest:
-            widest //= 2
+    for name in IN_LAYOUT:
+        for stride in getattr(problem, name):
+            while stride * ELEMENT_BYTES[types.get(name) or problem.dtype] % widest:
+                widest //= 2
     problem.alignment = min(problem.alignment or widest, widest)
 
 
@@ -219,7 +259,10 @@ def parse(text):
     problem = Problem()
     tokens = text.split()
     for token in tokens:
-        matches = [(re.fullmatch(pattern, token), read) for pattern, read in TOKENS.items()]
+        matches = [
+            (re.fullmatch(pattern, token), read)
+            for pattern, read in (TOKENS | BACKWARD_TOKENS).items()
+        ]
         readers = [(match, read) for match, read in matches if match]
         if len(readers) != 1:
             raise ValueError(f"{len(readers)} tokens have the form of '{token}' in '{text}'")
@@ -231,6 +274,12 @@ def parse(text):
         if tensor:
             tensor.dtype = tensor.dtype or problem.dtype
             tensor.varies = [varies and n != 1 for varies, n in zip(tensor.varies, full)]
+    if problem.backward:
+        for name in ["dq_dtype", "dk_dtype", "dv_dtype"]:
+            setattr(problem, name, getattr(problem, name) or problem.dtype)
+    if problem.dbias:
+        problem.dbias.dtype = problem.dbias.dtype or problem.bias.dtype
+        problem.dbias.varies = problem.bias.varies
     if problem.scale is None:
         problem.scale = _f32(1 / np.sqrt(problem.qk_dim))
     _fill_totals(problem, tokens)

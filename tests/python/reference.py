@@ -45,6 +45,14 @@ def _queries(problem, inputs, b):
     return 0, slice(starts[b], starts[b + 1])
 
 
+def rows_of_sequences(problem, inputs):
+    """(batch, seq) of q: whether the row belongs to a sequence."""
+    belongs = np.zeros(problem.shapes()["q"][:2], bool)
+    for b in range(problem.batch):
+        belongs[_queries(problem, inputs, b)] = True
+    return belongs
+
+
 def _keys(problem, inputs, b, pool):
     """A sequence's rows of k or v, one after the other: (kv_len, kv_heads, dim)."""
     if problem.page_size:
@@ -99,6 +107,87 @@ def _attend(s, sink, v, round_weights):
     return out, magnitude, lse[:, 0]
 
 
+@dataclasses.dataclass
+class Head:
+    """One query head of one sequence, with q_len queries and kv_len keys."""
+
+    sequence: int
+    head: int
+    kv_head: int
+    outer: int  # with rows: its place on the first two axes of q, out and lse
+    rows: slice
+    q: np.ndarray  # (q_len, dim)
+    k: np.ndarray  # (kv_len, dim)
+    v: np.ndarray
+    distance: np.ndarray  # (q_len, kv_len): |p − j|
+    in_window: np.ndarray  # (q_len, kv_len)
+    visible: np.ndarray  # and not masked
+    products: np.ndarray  # scale · q·k
+    scores: np.ndarray  # −inf where not visible
+
+
+def heads(problem, inputs, numbers, real=np.float64):
+    """`numbers`: the inputs as numbers of type `real`."""
+    scale, cap = real(problem.scale), real(problem.softcap)
+    for b in range(problem.batch):
+        outer, rows = _queries(problem, inputs, b)
+        q = numbers["q"][outer, rows]  # (q_len, heads, dim)
+        k = _keys(problem, inputs, b, numbers["k"])  # (kv_len, kv_heads, dim)
+        v = _keys(problem, inputs, b, numbers["v"])
+        q_len, kv_len = len(q), len(k)
+        offset = kv_len - q_len if problem.offset is None else problem.offset
+        p = np.arange(q_len)[:, None] + offset
+        j = np.arange(kv_len)[None, :]
+        distance = np.abs(p - j).astype(real)
+        for h in range(problem.heads):
+            kv_head = h // (problem.heads // problem.kv_heads)
+            in_window = _window(problem, p, j)
+            visible = in_window
+            if problem.mask:
+                mask = _pairs(problem, inputs["mask"].view(), b, q_len, kv_len)[h]
+                visible = in_window & (mask != 0)
+            with np.errstate(invalid="ignore"):  # what is not visible may be NaN
+                s = products = scale * (q[:, h] @ k[:, kv_head].T)
+                if problem.softcap:
+                    s = cap * np.tanh(s / cap)
+                if problem.bias:
+                    s = s + _pairs(problem, numbers["bias"], b, q_len, kv_len)[h]
+                if problem.alibi:
+                    s = s - slope(problem, numbers, b, h) * distance
+            yield Head(
+                sequence=b,
+                head=h,
+                kv_head=kv_head,
+                outer=outer,
+                rows=rows,
+                q=q[:, h],
+                k=k[:, kv_head],
+                v=v[:, kv_head],
+                distance=distance,
+                in_window=in_window,
+                visible=visible,
+                products=products,
+                scores=np.where(visible, s, real(-np.inf)),
+            )
+
+
+def slope(problem, numbers, b, h):
+    of_sequence = b * problem.heads if problem.alibi_per_sequence else 0
+    return numbers["alibi"].ravel()[of_sequence + h]
+
+
+def largest_on_the_way(problem, numbers, head):
+    """The largest of what is computed on the way to a score that is finite, and of those."""
+    on_the_way = [head.products, head.scores]
+    if problem.alibi:
+        with np.errstate(invalid="ignore"):
+            on_the_way.append(slope(problem, numbers, head.sequence, head.head) * head.distance)
+    finite = np.isfinite(head.scores)
+    return max(
+        float(np.abs(some[finite & np.isfinite(some)]).max(initial=0)) for some in on_the_way
+    )
+
+
 def attention(problem, inputs, real=np.float64, round_weights=lambda weights: weights):
     """`real` is the type of all arithmetic. In f32, with weights rounded to the element type, this
     is the plain computation that the errors of 16-bit kernels are measured by."""
@@ -109,49 +198,21 @@ def attention(problem, inputs, real=np.float64, round_weights=lambda weights: we
         magnitude=np.full(shapes["out"], np.nan, real),
         unbounded=np.zeros(shapes["out"], bool),
         lse=np.full(shapes["lse"][:3], np.nan, real),
-        rows=np.zeros(shapes["out"][:2], bool),
+        rows=rows_of_sequences(problem, inputs),
         largest_score=0.0,
     )
-    scale, cap = real(problem.scale), real(problem.softcap)
-    for b in range(problem.batch):
-        outer, rows = _queries(problem, inputs, b)
-        result.rows[outer, rows] = True
-        q = numbers["q"][outer, rows]  # (q_len, heads, dim)
-        k = _keys(problem, inputs, b, numbers["k"])  # (kv_len, kv_heads, dim)
-        v = _keys(problem, inputs, b, numbers["v"])
-        q_len, kv_len = len(q), len(k)
-        offset = kv_len - q_len if problem.offset is None else problem.offset
-        p = np.arange(q_len)[:, None] + offset
-        j = np.arange(kv_len)[None, :]
-        for h in range(problem.heads):
-            kv_head = h // (problem.heads // problem.kv_heads)
-            visible = _window(problem, p, j)
-            near = v[visible.any(axis=0), kv_head]
-            result.unbounded[outer, rows, h] = ~np.isfinite(near).all(axis=0)
-            if problem.mask:
-                visible &= _pairs(problem, inputs["mask"].view(), b, q_len, kv_len)[h] != 0
-            with np.errstate(invalid="ignore"):  # what is not visible may be NaN
-                s = scale * (q[:, h] @ k[:, kv_head].T)
-                on_the_way = [s]
-                if problem.softcap:
-                    s = cap * np.tanh(s / cap)
-                if problem.bias:
-                    s = s + _pairs(problem, numbers["bias"], b, q_len, kv_len)[h]
-                if problem.alibi:
-                    of_sequence = b * problem.heads if problem.alibi_per_sequence else 0
-                    slope = numbers["alibi"].ravel()[of_sequence + h]
-                    slopes = slope * np.abs(p - j).astype(real)
-                    on_the_way.append(slopes)
-                    s = s - slopes
-            s = np.where(visible, s, real(-np.inf))
-            sink = numbers["sinks"].ravel()[h] if problem.sinks else real(-np.inf)
-            # A weight of 0 does not hide a NaN.
-            values = np.where(visible.any(axis=0)[:, None], v[:, kv_head], real(0))
-            out, magnitude, lse = _attend(s, sink, values, round_weights)
-            result.out[outer, rows, h] = out
-            result.magnitude[outer, rows, h] = magnitude
-            result.lse[outer, h, rows] = lse
-            for numbers_on_the_way in [*on_the_way, s]:
-                finite = np.abs(numbers_on_the_way[np.isfinite(s)])
-                result.largest_score = max(result.largest_score, float(finite.max(initial=0)))
+    for head in heads(problem, inputs, numbers, real):
+        outer, rows, h = head.outer, head.rows, head.head
+        near = head.v[head.in_window.any(axis=0)]
+        result.unbounded[outer, rows, h] = ~np.isfinite(near).all(axis=0)
+        sink = numbers["sinks"].ravel()[h] if problem.sinks else real(-np.inf)
+        # A weight of 0 does not hide a NaN.
+        values = np.where(head.visible.any(axis=0)[:, None], head.v, real(0))
+        out, magnitude, lse = _attend(head.scores, sink, values, round_weights)
+        result.out[outer, rows, h] = out
+        result.magnitude[outer, rows, h] = magnitude
+        result.lse[outer, h, rows] = lse
+        result.largest_score = max(
+            result.largest_score, largest_on_the_way(problem, numbers, head)
+        )
     return result
