@@ -8,7 +8,9 @@
 
 #include "src/core/call.hpp"
 #include "src/oracle/pair_gradients.hpp"
+#include "src/verify/data.hpp"
 #include "src/verify/generator.hpp"
+#include "tests/conformance/plans.hpp"
 #include "tests/conformance/support.hpp"
 #include "tests/unit/support.hpp"
 
@@ -52,6 +54,36 @@ TEST(Backward, EveryKernelIsRightAcrossItsBlocksAndTiles) {
                            "b3 h8/2 q60 kv130 d32 bf16 varlen alibi sink backward:sinks,alibi",
                            "b2 h2/1 q130 kv300 d64 f32 window64+4 lengths backward dq:f32"}) {
     expect_every_kernel_keeps_its_promise(Problem::parse(text), Device::cpu(2), 1);
+  }
+}
+
+TEST(Backward, BitsAreTheSameInEveryRunWhateverTheNumberOfThreads) {
+  constexpr int runs = 2;  // with each number of threads
+  std::vector<Problem> problems = {
+      // a long head, cut for many threads; a group's heads; sums
+      Problem::parse("b1 h1 q100 kv2100 d64 f32 causal backward"),
+      Problem::parse("b2 h4/2 s600 d32 bf16 causal backward dlse"),
+      Problem::parse("b2 h2 q70 kv1200 d16 f32 bias:k alibi sink backward:bias,sinks,alibi")};
+  for (std::uint64_t seed = 501; seed <= 500 + std::max<std::uint64_t>(1, cases() / 6); ++seed)
+    problems.push_back(random_backward(seed));
+  for (const Problem& problem : problems) {
+    verify::Data data(problem, Device::cpu(1), 7, verify::Fill::typical);
+    for (const PlanOptions& options : plans_for(problem, Device::cpu(1))) {
+      if (options.kernel.starts_with("cpu.oracle")) continue;
+      verify::Results first;
+      for (const int threads : {1, 2, 7}) {
+        const Plan plan(problem, Device::cpu(threads), options);
+        const Buffer workspace(Device::cpu(threads), plan.workspace_bytes());
+        for (int run = 0; run < runs; ++run) {
+          data.upload();
+          plan.run(data.on_device(), {.workspace = workspace.bytes()});
+          if (first.empty()) first = data.download();
+          EXPECT_TRUE(data.download() == first)
+              << options.kernel << " on " << threads << " threads, run " << run
+              << ", gives other bits: " << problem.to_string();
+        }
+      }
+    }
   }
 }
 
