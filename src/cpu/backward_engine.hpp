@@ -1,32 +1,35 @@
-// The arithmetic of flash backward for one tile of queries and one of keys, on vectors of f32:
+// The arithmetic of flash backward for one tile of queries and one of keys:
 //
 //   S = Q Kᵀ,  P = e^(score − lse),  dP = dO Vᵀ,  dS = P ∘ (dP − D),  dX = dS through the cap
 //   dV += Pᵀ dO,  dK += dXᵀ Q,  dQ += dX K
 //
-// Operands are packed as the engine of forward packs them (engine.hpp): rows that are read element
-// by element as its queries, the other factor of a product as its keys (columns) or its values
-// (rows). The driver (flash_backward.cpp) decides which queries meet which keys.
+// Operands are packed as an engine of forward packs them (engine.hpp). Each engine has its own form
+// of what sums over queries are made of, and of those sums; the driver (backward_driver.cpp) knows
+// none of them: it decides which queries meet which keys. backward_engine_f32.cpp works on vectors
+// of f32, backward_engine_amx-inl.hpp on bf16 tiles.
 #pragma once
 
-#include "src/semantics/visibility.hpp"
+#include "src/cpu/engine.hpp"
 
 namespace rapt {
 
-inline constexpr semantics::Index backward_tile_queries = 96, backward_tile_keys = 128;
+inline constexpr semantics::Index most_backward_queries = 256, most_backward_keys = 128;
 
 // Keys count from the start of the tile.
 struct GradientTile {
   semantics::Index rows, qk_dim, v_dim;
   semantics::Range keys;             // of the tile, that are looked at: some row sees each of them
   const semantics::Range* row_keys;  // (rows): what each row sees of them; may be empty
-  const float *q_rows, *dout_rows;   // as queries
-  const float *k_columns, *v_columns;              // as keys
-  const float *q_values, *dout_values, *k_values;  // as values
-  const float *lse, *deltas;                       // (rows)
-  float scale, softcap;                            // softcap 0: none
-  float *weights, *gradients, *slopes;   // (rows, score stride) of P and dX; one row for the cap
-  float *dq, *dk, *dv;                   // sums of the tile's rows and keys; null: no products
-  semantics::Index qk_stride, v_stride;  // of rows of dq and dk; of dv
+  const void *q_rows, *dout_rows;    // as queries
+  const void *q_factors, *dout_factors;  // as pack_factors() makes them
+  const void *k_columns, *v_columns;     // as keys
+  const void* k_values;                  // as values
+  const float *lse, *deltas;             // (rows)
+  float scale, softcap;                  // softcap 0: none
+  void* scratch;
+  float* dq;       // (rows, qk_stride), whole panels; null: no sums at all
+  float *dk, *dv;  // of the tile's keys, as the engine keeps them
+  semantics::Index qk_stride, v_stride;
 
   // Turns dot products of a row with some keys into scores; null where scaling is all there is to
   // it.
@@ -38,9 +41,25 @@ struct GradientTile {
 };
 
 struct BackwardEngine {
+  const Engine* operands;  // packs them
+  DType packs;             // the only element type that it packs; none: any
+  semantics::Index tile_queries, tile_keys;
+  semantics::Index chunk_tiles;  // tiles of keys whose operands and sums stay in the cache together
+  semantics::Index scratch_bytes;
+
+  // Queries as what sums over them are made of.
+  semantics::Index (*factors_bytes)(semantics::Index dims);
+  void (*pack_factors)(DType, const void* const* rows, semantics::Index count,
+                       semantics::Index dims, void* packed);
+
   void (*add_tile)(const GradientTile&);
-  semantics::Index matrix_floats;  // of weights, of gradients
+
+  // A tile's dk or dv, (tile_keys, stride) floats in the engine's form, as rows of keys: where they
+  // are, or in `rows`.
+  const float* (*key_rows)(const float* sums, semantics::Index stride, float* rows);
 };
-const BackwardEngine& backward_engine();
+
+const BackwardEngine& f32_backward_engine();
+const BackwardEngine* amx_backward_engine();  // null: as amx_engine()
 
 }  // namespace rapt

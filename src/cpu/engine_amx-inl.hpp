@@ -166,10 +166,15 @@ struct TileEngine : TileShape {
   static HWY_INLINE void multiply_scores(const SeeingGroup& seeing, Index panel, float* scores,
                                          Beside beside) {
     const BlockTile& t = *seeing.tile;
-    const Index steps = steps_of(t.qk_dim), stride = steps * tile_bytes;
-    const auto* a =
-        static_cast<const std::byte*>(t.queries) + seeing.group * steps * group_step_bytes;
-    const auto* b = static_cast<const std::byte*>(t.keys) + 2 * panel * stride;
+    multiply_pairs(t.queries, seeing.group, t.keys, panel, t.qk_dim, scores, beside);
+  }
+  // The same of packed queries and keys of any dims.
+  template <class Beside>
+  static HWY_INLINE void multiply_pairs(const void* queries, Index group, const void* keys,
+                                        Index panel, Index dims, float* scores, Beside beside) {
+    const Index steps = steps_of(dims), stride = steps * tile_bytes;
+    const auto* a = static_cast<const std::byte*>(queries) + group * steps * group_step_bytes;
+    const auto* b = static_cast<const std::byte*>(keys) + 2 * panel * stride;
     zero_sums();
     multiply(a, b, stride, std::min(steps, steps_per_chunk), beside);
     store_sums(scores, step);
@@ -183,11 +188,14 @@ struct TileEngine : TileShape {
     }
   }
 
-  // to (32, 32) += more (32, 32)
-  static HWY_INLINE void add(const float* more, float* to) {
+  // to (rows, 32) += more (rows, 32)
+  static HWY_INLINE void add(const float* more, float* to, Index rows = group_rows,
+                             Index stride = step) {
     const Floats d;
-    for (Index i = 0; i < group_rows * step; i += lanes())
-      hn::Store(hn::Add(hn::Load(d, to + i), hn::Load(d, more + i)), d, to + i);
+    for (Index row = 0; row < rows; ++row, more += step, to += stride) {
+      for (Index i = 0; i < step; i += lanes())
+        hn::Store(hn::Add(hn::Load(d, to + i), hn::Load(d, more + i)), d, to + i);
+    }
   }
 
   // out of a row group as its new references want it. They are rarely raised.

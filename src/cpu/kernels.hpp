@@ -12,5 +12,6 @@ extern const Kernel cpu_split_kv;
 extern const Kernel cpu_tiny_kv;
 extern const Kernel cpu_naive_backward;
 extern const Kernel cpu_flash_backward;
+extern const Kernel cpu_flash_amx_backward;
 
 }  // namespace rapt

@@ -28,6 +28,7 @@ std::span<const Kernel* const> registered_kernels() {
       &cpu_oracle_backward,
       &cpu_naive_backward,
       &cpu_flash_backward,
+      &cpu_flash_amx_backward,
 #if defined(RAPT_WITH_CUDA)
       &cuda_naive,
       &cuda_gemm,

@@ -1,5 +1,6 @@
-// The list of kernels for the tests of cpu.flash_amx on machines without AMX: the same kernel over
-// a model of the tile unit, written from the manual's description of its instructions.
+// The list of kernels for the tests of cpu.flash_amx and cpu.flash_amx_backward on machines without
+// AMX: the same kernels over a model of the tile unit, written from the manual's description of its
+// instructions.
 #include "src/library/registry.hpp"
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "src/cpu/backward_engine_amx-inl.hpp"
 #include "src/cpu/engine_amx-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -74,16 +76,25 @@ struct ModelTiles {
     hn::StoreU(high, d, weights + lanes);
     for (std::size_t i = 0; i < 2 * lanes; ++i) to[i] = from_float<BF16>(weights[i]);
   }
+  static HWY_INLINE void store_pairs(FloatVector even, FloatVector odd, BF16* to) {
+    const Floats d;
+    HWY_ALIGN BF16 apart[2 * hn::MaxLanes(Floats())];
+    const std::size_t lanes = hn::Lanes(d);
+    store_rounded(even, odd, apart);
+    for (std::size_t i = 0; i < 2 * lanes; ++i) to[i] = apart[i / 2 + i % 2 * lanes];
+  }
 };
 
 }  // namespace
 
 const Engine& model_engine() { return TileEngine<ModelTiles>::engine(); }
+const BackwardEngine& model_backward_engine() { return TileBackward<ModelTiles>::engine(); }
 
 }  // namespace rapt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "src/cpu/backward_driver.hpp"
 #include "src/cpu/flash_driver.hpp"
 #include "src/cpu/kernels.hpp"
 #include "src/oracle/oracle.hpp"
@@ -93,6 +104,7 @@ namespace rapt {
 namespace {
 
 const Engine& engine() { RAPT_BEST_TARGET(model_engine()); }
+const BackwardEngine& backward_engine() { RAPT_BEST_TARGET(model_backward_engine()); }
 
 Support supports(const Problem& problem, const Device& device) {
   if (problem.dtype != DType::bf16) return Support::no("it computes in bf16 only");
@@ -121,11 +133,37 @@ constexpr Kernel cpu_flash_model = {
     .prepare = prepare,
 };
 
+Support supports_backward(const Problem& problem, const Device& device) {
+  if (problem.dtype != DType::bf16) return Support::no("it computes in bf16 only");
+  return backward_support(problem, device, backward_engine());
+}
+
+std::size_t workspace_of_backward(const Task& task) {
+  return backward_workspace(task, backward_engine());
+}
+
+std::unique_ptr<const Prepared> prepare_of_backward(const Task& task) {
+  return prepare_backward(task, backward_engine());
+}
+
+constexpr Kernel cpu_flash_model_backward = {
+    .name = "cpu.flash_model_backward",
+    .summary = "flash backward in bf16 on a model of AMX tiles",
+    .backend = Backend::cpu,
+    .operation = Operation::backward,
+    .by_name_only = false,
+    .supports = supports_backward,
+    .configs = one_empty_config,
+    .estimate = estimate,
+    .workspace = workspace_of_backward,
+    .prepare = prepare_of_backward,
+};
+
 }  // namespace
 
 std::span<const Kernel* const> registered_kernels() {
   static constexpr const Kernel* list[] = {&cpu_oracle, &cpu_oracle_backward, &cpu_naive_backward,
-                                           &cpu_flash_model};
+                                           &cpu_flash_model, &cpu_flash_model_backward};
   return list;
 }
 
