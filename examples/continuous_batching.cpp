@@ -141,7 +141,7 @@ int main() try {
   // b, q, kv and varlen are bounds: no step has more sequences, a longer chunk, more keys of a
   // sequence or more tokens in all.
   const rapt::Plan plan(
-      rapt::Problem::parse("b4 h8/2 q24 kv160 d64 f32 causal varlen32 lengths page16"),
+      rapt::Problem::parse("b4 h8/2 q24 kv160 d64 f32 causal varlen32 kv_lengths page16"),
       rapt::Device::cpu());
   const rapt::Buffer workspace(plan.device(), plan.workspace_bytes());
 

@@ -56,9 +56,9 @@ SANITIZED = [
     "b70 h2 s64 d128 bf16",  # more tiles of queries than multiprocessors
     "b1 h2 s130 d128 f32",
     "b1 h2 s70 d256 f32 causal",
-    "b2 h2 q70 kv90 d100/36 f32 align4 lengths page7",
-    "b1 h2 s33 d40 bf16 window16 softcap30 alibi sink",
-    "b3 h8/2 q3 kv200 d64 f16 lengths page16",
+    "b2 h2 q70 kv90 d100/36 f32 align4 kv_lengths page7",
+    "b1 h2 s33 d40 bf16 window16 softcap30 alibi sinks",
+    "b3 h8/2 q3 kv200 d64 f16 kv_lengths page16",
     "b4 h2 s40 d32 f32 causal varlen",
     "b1 h2 s20 d300 f32 bias:hqk mask:bqk",
     "b40 h4 q1 kv2 d128 f16 bhsd",

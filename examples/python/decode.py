@@ -41,7 +41,7 @@ q = random.standard_normal((BATCH, TOKENS, HEADS, DIM), dtype=np.float32)
 k, v = random.standard_normal((2, BATCH, TOKENS, KV_HEADS, DIM), dtype=np.float32)
 
 cache = Cache()
-tensors = {"lengths": cache.lengths, "page_table": cache.table}
+tensors = {"kv_lengths": cache.lengths, "page_table": cache.table}
 plan = rapt.plan(q[:, :1], cache.k, cache.v, causal=True, out=np.empty_like(q)[:, :1], **tensors)
 print(plan)
 

@@ -61,6 +61,12 @@ _NUMBERS = ("seconds", "gflops", "gbps", "intensity")
 _NUMBERS_OR_NULL = ("roof_fraction", "speedup")
 
 
+def _canonical(problem: str) -> str:
+    """With `kv_lengths` and `sinks` where older files have `lengths` and `sink`."""
+    problem = re.sub(r"(?<!\S)lengths(?=\d*(\s|$))", "kv_lengths", problem)
+    return re.sub(r"(?<!\S)sink(?=\s|$)", "sinks", problem)
+
+
 def _row(machine: Machine, row: dict[str, Any]) -> Row:
     for name in (*_NUMBERS, *_NUMBERS_OR_NULL):
         if row[name] is None and name in _NUMBERS_OR_NULL:
@@ -69,7 +75,7 @@ def _row(machine: Machine, row: dict[str, Any]) -> Row:
             raise TypeError(f"a row's {name} is {row[name]!r}, not a number")
     return Row(
         machine=machine,
-        problem=row["problem"],
+        problem=_canonical(row["problem"]),
         solver=row.get("peer") or row["kernel"],
         is_peer="peer" in row,
         chosen=bool(row["chosen"]),

@@ -56,7 +56,7 @@ def flash_attn_varlen_func(
     if block_table is None:
         options["kv_starts"] = cu_seqlens_k
     else:
-        options["lengths"] = cu_seqlens_k.diff().to(torch.int32)
+        options["kv_lengths"] = cu_seqlens_k.diff().to(torch.int32)
         options["page_table"] = block_table
     options.update(q_starts=cu_seqlens_q, max_q_len=max_seqlen_q, max_kv_len=max_seqlen_k)
     return _run(q, k, v, return_attn_probs, **options)
@@ -106,7 +106,7 @@ def flash_attn_with_kvcache(
         _append((k_cache, v_cache), (k, v), lengths, table)
         lengths = lengths + k.shape[1]
     if lengths is not None:
-        options["lengths"] = lengths.to(torch.int32)
+        options["kv_lengths"] = lengths.to(torch.int32)
     if table is not None:
         options["page_table"] = table
     result = _run(q, k_cache, v_cache, return_softmax_lse, **options)

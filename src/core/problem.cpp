@@ -95,7 +95,7 @@ void check_options(const Problem& p, const Options& options) {
   superfluous(options.max_kv_len.has_value(), p.varlen || p.paged(), "max_kv_len",
               "packed or paged keys (kv_starts, page_table)");
   superfluous(options.total_kv.has_value(), p.lengths && (!p.varlen || p.paged()), "total_kv",
-              "keys with lengths (kv_lengths) that are not packed");
+              "keys with kv_lengths that are not packed");
 }
 
 // Batch, lengths, totals and page size.

@@ -40,10 +40,9 @@ class Draft {
       const std::size_t end = std::min(problem_.find_first_of(" \t\n", at), problem_.size());
       const std::string_view whole = problem_.substr(at, end - at);
       std::size_t letters = 0;
-      while (letters < whole.size() && std::isalpha(static_cast<unsigned char>(whole[letters])))
-        ++letters;
+      while (letters < whole.size() && in_a_name(whole[letters])) ++letters;
       token_ = {whole, whole.substr(0, letters), whole.substr(letters), at + 1};
-      read_argument_name();
+      read_older_name();
       read();
       at = end;
     }
@@ -52,14 +51,12 @@ class Draft {
   Problem build() const;
 
  private:
-  // `kv_lengths` and `sinks`, as the arguments are called, are `lengths` and `sink`.
-  void read_argument_name() {
-    constexpr std::string_view lengths = "kv_lengths";
-    if (token_.whole.starts_with(lengths)) {
-      token_.name = lengths.substr(3);
-      token_.rest = token_.whole.substr(lengths.size());
-    }
-    if (token_.whole == "sinks") token_.whole.remove_suffix(1);
+  static bool in_a_name(char c) { return c == '_' || std::isalpha(static_cast<unsigned char>(c)); }
+
+  // Files and scripts may have the names that tokens had before the arguments'.
+  void read_older_name() {
+    if (token_.name == "lengths") token_.name = "kv_lengths";
+    if (token_.whole == "sink") token_.whole = "sinks";
   }
 
   template <class... Parts>
@@ -200,7 +197,7 @@ class Draft {
 
   bool read_flag() {
     static const std::map<std::string_view, bool Problem::*> flags = {
-        {"sink", &Problem::sinks},
+        {"sinks", &Problem::sinks},
         {"lse", &Problem::lse},
         {"dlse", &Problem::dlse},
         {"batch-invariant", &Problem::batch_invariant},
@@ -271,7 +268,7 @@ class Draft {
            if (!rest.empty()) d.totals_ = d.pair(rest);
            d.two_totals_ = rest.find('/') != std::string_view::npos;
          }},
-        {"lengths",
+        {"kv_lengths",
          [](Draft& d, Problem& p, std::string_view rest) {
            p.lengths = true;
            if (!rest.empty()) d.expected_kv_ = d.integer(rest);
@@ -355,7 +352,7 @@ Problem Draft::build() const {
   }
   if (expected_kv_ && packed_keys) {
     throw Error(ErrorCode::invalid_argument,
-                "'varlen' gives the total of packed keys already: write 'lengths' without one");
+                "'varlen' gives the total of packed keys already: write 'kv_lengths' without one");
   }
   const std::int64_t overflow = std::numeric_limits<std::int64_t>::max();  // refused by validate()
   p.total_q = totals_ ? totals_->first : checked_product(p.batch, p.q_len).value_or(overflow);
@@ -412,6 +409,14 @@ bool reads_as_problem_tokens(std::string_view text) {
     return false;
   }
   return text.find_first_not_of(" \t\n") != std::string_view::npos;
+}
+
+std::string canonical_problem(std::string_view text) {
+  try {
+    return Problem::parse(text).to_string();
+  } catch (const Error&) {
+    return std::string(text);
+  }
 }
 
 Problem Problem::parse(std::string_view text) {

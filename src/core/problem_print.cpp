@@ -48,7 +48,7 @@ std::string storage_tokens(const Problem& p) {
     }
   }
   if (p.lengths) {
-    result += " lengths";
+    result += " kv_lengths";
     if (!packed_keys && p.total_kv != checked_product(p.batch, p.kv_len))
       result += number(p.total_kv);
   }
@@ -108,7 +108,7 @@ std::string Problem::to_string() const {
   if (p.mask.present()) result += score_token("mask", p.mask, p.dtype);
   if (p.alibi) result += p.alibi_per_sequence ? " alibi:b" : " alibi";
   if (p.softcap != 0) result += text(" softcap", p.softcap);
-  if (p.sinks) result += " sink";
+  if (p.sinks) result += " sinks";
   result += storage_tokens(p) + layout_tokens(p);
   if (p.scale != default_scale(p.qk_dim)) result += text(" scale", p.scale);
   if (p.lse && p.operation == Operation::forward) result += " lse";

@@ -11,6 +11,7 @@
 
 #include "src/core/environment.hpp"
 #include "src/core/fault.hpp"
+#include "src/core/problem_tokens.hpp"
 #include "src/core/user_folder.hpp"
 
 namespace rapt {
@@ -73,7 +74,7 @@ TunedWinner parse_winner(std::string_view line) {
   }
   return {.version = std::string(parts[0]),
           .machine = text(parts[1], " | ", parts[2], " | ", parts[3], " | ", parts[4]),
-          .problem = std::string(parts[5]),
+          .problem = canonical_problem(parts[5]),
           .kernel = std::string(parts[6]),
           .config = parse_config(parts[7]),
           .seconds = *seconds};

@@ -50,10 +50,10 @@ void check_sizes(const Problem& p) {
   const auto most = checked_product(p.batch, p.kv_len);
   if (!p.lengths && !packed_keys && most != p.total_kv) {
     fault("the total of keys is ", p.total_kv,
-          ", not batch × kv length; only varlen and lengths may set it");
+          ", not batch × kv length; only varlen and kv_lengths may set it");
   }
   if (p.lengths && !packed_keys && (!most || p.total_kv > *most)) {
-    fault("the lengths are expected to sum to ", p.total_kv, ", more than batch × kv length");
+    fault("kv_lengths are expected to sum to ", p.total_kv, ", more than batch × kv length");
   }
 }
 

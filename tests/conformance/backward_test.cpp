@@ -51,10 +51,10 @@ TEST(Backward, EveryKernelIsRightAcrossItsBlocksAndTiles) {
                            "b1 h6/2 s270 d64 bf16 causal window100 backward dlse",
                            "b1 h1 q97 kv513 d300/350 f32 causal backward",
                            "b2 h4/2 q150 kv200 d64 f16 softcap20 bias:hqk backward:bias",
-                           "b3 h8/2 q60 kv130 d32 bf16 varlen alibi sink backward:sinks,alibi",
+                           "b3 h8/2 q60 kv130 d32 bf16 varlen alibi sinks backward:sinks,alibi",
                            "b1 h2/1 q300 kv290 d80/40 bf16 out:f32 window60+5 backward dv:f32",
-                           "b2 h1 q290 kv200 d32 bf16 causal softcap9 lengths backward",
-                           "b2 h2/1 q130 kv300 d64 f32 window64+4 lengths backward dq:f32"}) {
+                           "b2 h1 q290 kv200 d32 bf16 causal softcap9 kv_lengths backward",
+                           "b2 h2/1 q130 kv300 d64 f32 window64+4 kv_lengths backward dq:f32"}) {
     expect_every_kernel_keeps_its_promise(Problem::parse(text), Device::cpu(2), 1);
   }
 }
@@ -116,11 +116,12 @@ double loss(const Arguments& arguments, const Problem& problem) {
 }
 
 TEST(Backward, TheOraclesGradientsAreDifferencesOfForward) {
-  for (
-      const char* text :
-      {"b2 h4/2 q5 kv7 d6/5 f32 causal bias:hqk softcap3 sink alibi backward:bias,sinks,alibi dlse",
-       "b3 h2 q4 kv6 d3 f32 window2+1 offset1 bias:bk alibi:b scale0.7 backward:bias,alibi dlse",
-       "b2 h2/1 q3 kv5 d4/2 f32 varlen5/8 lengths mask:hqk bias:1 sink backward:bias,sinks dlse"}) {
+  for (const char* text :
+       {"b2 h4/2 q5 kv7 d6/5 f32 causal bias:hqk softcap3 sinks alibi backward:bias,sinks,alibi "
+        "dlse",
+        "b3 h2 q4 kv6 d3 f32 window2+1 offset1 bias:bk alibi:b scale0.7 backward:bias,alibi dlse",
+        "b2 h2/1 q3 kv5 d4/2 f32 varlen5/8 kv_lengths mask:hqk bias:1 sinks backward:bias,sinks "
+        "dlse"}) {
     Example example(text);
     const Arguments& a = example.arguments;
     Arguments forward = a;
@@ -158,7 +159,7 @@ TEST(Backward, TheOraclesGradientsAreDifferencesOfForward) {
 }
 
 TEST(Backward, ARowThatSeesNothingHasNoPartAndItsDlseReachesTheSink) {
-  Example example("b1 h1 q1 kv2 d2 f32 mask:1 sink backward:sinks dlse");
+  Example example("b1 h1 q1 kv2 d2 f32 mask:1 sinks backward:sinks dlse");
   const Arguments& a = example.arguments;
   fill(a.lse, {0.25f});
   fill(a.sinks, {0.25f});

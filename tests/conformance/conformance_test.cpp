@@ -64,24 +64,24 @@ TEST(Conformance, EveryKernelIsRightAcrossItsBlocksTilesAndChunks) {
     for (const char* text : {"b1 h2 s300 d40 f32 causal lse",
                              "b1 h6/2 s270 d64 bf16 causal window100",
                              "b1 h1 q97 kv513 d600/700 f32 causal",
-                             "b3 h8/2 q2 kv5000 d64 bf16 lengths page16",
+                             "b3 h8/2 q2 kv5000 d64 bf16 kv_lengths page16",
                              "b1 h2/1 q150 kv700 d64 bf16 window64:200 offset100 lse",
                              "b2 h3 q37 kv131 d33/17 f16 window20:5 softcap20 lse",
-                             "b2 h2 q130 kv97 d7/3 bf16 varlen lengths sink lse",
+                             "b2 h2 q130 kv97 d7/3 bf16 varlen kv_lengths sinks lse",
                              "b1 h2 s201 d1 f32 lse",
                              "b1 h1 q110 kv600 d31/65 bf16 bias:qk mask:k alibi lse",
-                             "b33 h4/2 q3 kv15 d24 f16 causal sink lse",
-                             "b33 h4/2 q3 kv16 d24 f16 causal sink lse",
-                             "b33 h4/2 q3 kv17 d24 f16 causal sink lse",
+                             "b33 h4/2 q3 kv15 d24 f16 causal sinks lse",
+                             "b33 h4/2 q3 kv16 d24 f16 causal sinks lse",
+                             "b33 h4/2 q3 kv17 d24 f16 causal sinks lse",
                              "b1 h2 s300 d40 f32 causal scale-0.3 lse",
-                             "b2 h4/2 q70 kv600 d64 bf16 lengths softcap5 scale-0.3",
-                             "b9 h4/2 q3 kv16 d24 f16 causal scale-0.5 sink lse",
+                             "b2 h4/2 q70 kv600 d64 bf16 kv_lengths softcap5 scale-0.3",
+                             "b9 h4/2 q3 kv16 d24 f16 causal scale-0.5 sinks lse",
                              "b1 h2 q3 kv600 d64 bf16 window400:0 scale0 lse",
                              "b1 h6/2 s600 d64 bf16 causal window70+4 lse",
                              "b2 h2 q150 kv700 d24 f16 window40:9+300",
                              "b1 h4/1 q3 kv9000 d64 bf16 window600+700 page16 lse",
                              "b1 h1 q97 kv513 d600/700 f32 causal window20+130",
-                             "b9 h4/2 q3 kv16 d24 f16 causal window3+2 alibi sink lse"}) {
+                             "b9 h4/2 q3 kv16 d24 f16 causal window3+2 alibi sinks lse"}) {
       for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
         expect_every_kernel_keeps_its_promise(Problem::parse(text), device, seed);
       }
@@ -98,7 +98,7 @@ TEST(Conformance, EveryKernelIsRightOnLongRowsAndWideHeads) {
           "b1 h1 q2 kv60000 d8 f32 causal window9000+30000 k@0,0,0 v@0,0,0 lse",
           "b1 h2 q1 kv20000 d16 bf16", "b1 h1 q3 kv20 d8192 f32",
           "b1 h2/1 q2 kv9 d4096/16 f16 causal", "b1 h1 q500 kv3 d4 f32 causal lse",
-          "b1 h1 q5000 kv1 d4 bf16 sink lse", "b70000 h1 q1 kv2 d2 f16"}) {
+          "b1 h1 q5000 kv1 d4 bf16 sinks lse", "b70000 h1 q1 kv2 d2 f16"}) {
       expect_every_kernel_keeps_its_promise(Problem::parse(text), device, 5);
     }
   }

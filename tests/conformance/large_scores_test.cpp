@@ -66,7 +66,7 @@ void expect_what_the_oracle_says(const Example& example, const char* name) {
 TEST(LargeScores, ThatAreExactGiveTheRightWeights) {
   for (const char* size : sizes) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-      for (const char* features : {"", " causal", " sink", " softcap30"}) {
+      for (const char* features : {"", " causal", " sinks", " softcap30"}) {
         const Example example(std::string(size) + " scale1 lse " + std::string(name(dtype)) +
                               features);
         for (const Scores& scores : kinds) {

@@ -77,7 +77,7 @@ inline std::vector<SpecialValues> special_values() {
       set_where(a.k, special_nan, [&](const Shape& at) { return at[1] >= first; });
     });
     for (const char* features :
-         {"", " causal", " window2 offset1", " alibi sink", " bias:hqk", " mask:hqk"}) {
+         {"", " causal", " window2 offset1", " alibi sinks", " bias:hqk", " mask:hqk"}) {
       add(features, "the first key is NaN", [](const Arguments& a) {
         set(a.k, {0, 0, 0, 1}, special_nan);
       });
@@ -89,7 +89,7 @@ inline std::vector<SpecialValues> special_values() {
       set(a.k, {0, 5, 0, 1}, special_nan);
       set_mask(a.mask, [](const Shape& at) { return at[1] != 0 || at[3] != 5; });
     });
-    add(" mask:hqk sink", "NaN queries see nothing", [](const Arguments& a) {
+    add(" mask:hqk sinks", "NaN queries see nothing", [](const Arguments& a) {
       set_where(a.q, special_nan, [](const Shape& at) { return at[2] == 0; });
       set_mask(a.mask, [](const Shape& at) { return at[1] != 0; });
     });
@@ -103,11 +103,11 @@ inline std::vector<SpecialValues> special_values() {
       add(" bias:hqk", "a bias" + is, [=](const Arguments& a) {
         set(a.bias, {0, 0, a.bias.size[2] - 1, 7}, value);
       });
-      add(" bias:hqk sink", "every bias of a head" + is, [=](const Arguments& a) {
+      add(" bias:hqk sinks", "every bias of a head" + is, [=](const Arguments& a) {
         set_where(a.bias, value, [](const Shape& at) { return at[1] == 0; });
       });
-      add(" sink", "a sink" + is, [=](const Arguments& a) { set(a.sinks, {1, 0, 0, 0}, value); });
-      add(" sink mask:hqk", "where nothing is seen, a sink" + is, [=](const Arguments& a) {
+      add(" sinks", "a sink" + is, [=](const Arguments& a) { set(a.sinks, {1, 0, 0, 0}, value); });
+      add(" sinks mask:hqk", "where nothing is seen, a sink" + is, [=](const Arguments& a) {
         set(a.sinks, {1, 0, 0, 0}, value);
         set_mask(a.mask, [](const Shape&) { return false; });
       });
@@ -135,14 +135,14 @@ inline std::vector<SpecialValues> special_values() {
     add(" alibi", "a slope is NaN", [](const Arguments& a) {
       set(a.alibi, {0, 0, 0, 0}, special_nan);
     });
-    add(" sink", "a sink and a query are NaN", [](const Arguments& a) {
+    add(" sinks", "a sink and a query are NaN", [](const Arguments& a) {
       set(a.sinks, {0, 0, 0, 0}, special_nan);
       set(a.q, {0, 0, 1, 0}, special_nan);
     });
 
     // The reference of a row, rounded, is far from its largest score here.
     for (const char* features : {" scale0.37", " scale0.7", " scale371", " scale1.3e5 causal",
-                                 " scale7.7e20", " scale0.9 sink", " scale0.7 softcap30"}) {
+                                 " scale7.7e20", " scale0.9 sinks", " scale0.7 softcap30"}) {
       add(features, "all scores are huge and equal",
           [](const Arguments& a) { set_exact_scores(a, [](std::int64_t) { return 1.0f; }); });
       add(features, "all scores are huge, equal and negative",
@@ -160,14 +160,15 @@ inline std::vector<SpecialValues> special_values() {
                        std::function<void(const Arguments&)> change) {
     cases.push_back({name, problem, std::move(change)});
   };
-  add("b3 h2 q5 kv200 d16 lengths lse", "the last keys of a sequence are NaN",
+  add("b3 h2 q5 kv200 d16 kv_lengths lse", "the last keys of a sequence are NaN",
       [](const Arguments& a) {
         const auto* lengths = static_cast<const std::int32_t*>(a.kv_lengths.data);
         if (lengths[1] > 0) set(a.k, {1, lengths[1] - 1, 0, 1}, special_nan);
       });
-  add("b3 h2 q5 kv200 d16 lengths page16 lse", "a sequence's query is NaN", [](const Arguments& a) {
-    set(a.q, {1, 0, 1, 0}, special_nan);
-  });
+  add("b3 h2 q5 kv200 d16 kv_lengths page16 lse", "a sequence's query is NaN",
+      [](const Arguments& a) {
+        set(a.q, {1, 0, 1, 0}, special_nan);
+      });
   add("b3 h2 q40 kv90 d16 varlen causal lse", "a packed query is NaN", [](const Arguments& a) {
     set(a.q, {0, 0, 1, 0}, special_nan);
   });

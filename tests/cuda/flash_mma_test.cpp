@@ -15,8 +15,8 @@ Config first_config(const char* problem) {
 TEST(FlashMma, TakesEveryFeatureInEveryType) {
   for (const char* problem :
        {"b1 h16 s2048 d64 f32", "b1 h16 s2048 d64 f32 tf32", "b1 h1 q20 kv0 d64 f16",
-        "b2 h4/2 q3 kv300 d40/72 f16 causal window64 softcap30 alibi sink align2",
-        "b3 h8/2 q1 kv700 d128 bf16 lengths page16 lse", "b1 h1 s20 d256 f32 bias:qk mask:k",
+        "b2 h4/2 q3 kv300 d40/72 f16 causal window64 softcap30 alibi sinks align2",
+        "b3 h8/2 q1 kv700 d128 bf16 kv_lengths page16 lse", "b1 h1 s20 d256 f32 bias:qk mask:k",
         "b4 h2 s60 d192/128 f32 causal varlen", "b2 h4/2 s20 d64 f32 k@0,128,64"}) {
     EXPECT_EQ(refusal(problem), "") << problem;
   }

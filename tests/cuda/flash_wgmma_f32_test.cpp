@@ -14,8 +14,8 @@ double seconds(const char* problem) { return seconds_of("cuda.flash_wgmma_f32", 
 TEST(FlashWgmmaF32, TakesEveryFeature) {
   for (const char* problem :
        {"b1 h16 s2048 d64 f32", "b1 h1 q20 kv0 d64 f32", "b0 h1 s20 d64 f32",
-        "b2 h4/2 q3 kv300 d40/72 f32 causal window64 softcap30 alibi sink align4",
-        "b3 h8/2 q1 kv700 d128 f32 lengths page16 lse", "b1 h1 s20 d96 f32 bias:qk mask:k",
+        "b2 h4/2 q3 kv300 d40/72 f32 causal window64 softcap30 alibi sinks align4",
+        "b3 h8/2 q1 kv700 d128 f32 kv_lengths page16 lse", "b1 h1 s20 d96 f32 bias:qk mask:k",
         "b4 h2 s60 d8/128 f32 causal varlen", "b2 h4/2 s20 d64 f32 k@0,128,64"}) {
     EXPECT_EQ(refusal(problem), "") << problem;
   }
@@ -62,8 +62,8 @@ TEST_F(OnCuda, FlashWgmmaF32IsRightAtTheEdgesOfItsWays) {
                    "b1 h2 q300 kv20000 d32 f32 lse",       // the same in tiles of 128 keys
                    "b1 h1 s700 d128 f32 window64 causal",  // one warpgroup passes tiles over
                    "b2 h3 s200 d100/36 f32 align4",        // no access of 16 bytes
-                   "b3 h8/2 q50 kv300 d128 f32 lengths page7",
-                   "b7 h2 q300 kv300 d64 f32 causal varlen800 sink lse",
+                   "b3 h8/2 q50 kv300 d128 f32 kv_lengths page7",
+                   "b7 h2 q300 kv300 d64 f32 causal varlen800 sinks lse",
                    "b1 h2 s130 d128 f32 softcap5 bias:hqk mask:k alibi",
                    "b1 h2 s200 d64 f32 causal scale-0.3 lse",
                    "b1 h2 s200 d64 f32 causal scale0 lse",

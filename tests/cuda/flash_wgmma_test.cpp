@@ -15,8 +15,9 @@ double seconds(const char* problem) { return seconds_of("cuda.flash_wgmma", prob
 
 TEST(FlashWgmma, TakesEveryFeatureInSixteenBits) {
   for (const char* problem :
-       {"b1 h16 s2048 d64 bf16", "b2 h4/2 q3 kv300 d40/72 f16 causal window64 softcap30 alibi sink",
-        "b3 h8/2 q1 kv700 d128 f16 lengths page16 lse", "b1 h1 s20 d256 bf16 bias:qk mask:k",
+       {"b1 h16 s2048 d64 bf16",
+        "b2 h4/2 q3 kv300 d40/72 f16 causal window64 softcap30 alibi sinks",
+        "b3 h8/2 q1 kv700 d128 f16 kv_lengths page16 lse", "b1 h1 s20 d256 bf16 bias:qk mask:k",
         "b4 h2 s60 d192/128 bf16 causal varlen", "b1 h1 q20 kv0 d64 f16", "b0 h1 s20 d64 f16"}) {
     EXPECT_EQ(refusal(problem), "") << problem;
   }
@@ -38,7 +39,7 @@ TEST(FlashWgmma, SaysWhatIsInTheWayOfOtherProblems) {
             "it takes no broadcast q, k or v: copy them out");
   EXPECT_EQ(refusal("b1 h1 q1 kv2000000000 d64 f16"),
             "it takes lengths up to 1073741824; this problem has 2000000000");
-  EXPECT_EQ(refusal("b16384 h8 q1 kv131072 d128 bf16 page16 lengths"), "");
+  EXPECT_EQ(refusal("b16384 h8 q1 kv131072 d128 bf16 page16 kv_lengths"), "");
 }
 
 TEST(FlashWgmma, ExpectsAMaskToSaveTimeAndAFewQueriesToLeaveTheChipIdle) {
@@ -64,7 +65,7 @@ TEST_F(OnCuda, FlashWgmmaIsRightAtTheEdgesOfItsWays) {
       "cuda.flash_wgmma",
       {
           "b12 h2 q700 kv700 d64 bf16 causal varlen900",  // most sequences are far shorter
-          "b9 h28/4 q2000 kv300 d64 bf16 varlen2500/900 sink",
+          "b9 h28/4 q2000 kv300 d64 bf16 varlen2500/900 sinks",
           "b2 h14/2 q1 kv5000 d128 bf16 lse",  // rows that do not exist; sums promoted
           "b1 h1 q200 kv9000 d64 f16 causal lse",
           "b1 h1 q70 kv40000 d128 bf16 lse",               // output promoted
@@ -75,7 +76,7 @@ TEST_F(OnCuda, FlashWgmmaIsRightAtTheEdgesOfItsWays) {
           "b1 h2 s200 d64 bf16 causal scale0 lse",
           "b1 h1 q20 kv0 d64 f16",
           "b2 h4 s700 d64 bf16 causal window100+20 lse",  // a gap among the keys
-          "b2 h2 q200 kv1500 d96 bf16 window64:5+4 page16 lengths lse",
+          "b2 h2 q200 kv1500 d96 bf16 window64:5+4 page16 kv_lengths lse",
           "b1 h2 s400 d256 f16 causal window50+7 bias:hqk",
           // many work tiles for each block, of a few steps
           "b40 h16 q200 kv64 d128 bf16",

@@ -35,8 +35,9 @@ TEST(Cublas, ThatIsSomethingElseIsASentenceToo) {
 
 TEST(CudaGemm, TakesEveryFeatureWhereCublasIsAndElseSaysWhatIsMissing) {
   for (const char* problem :
-       {"b1 h16 s2048 d64 f32", "b2 h4/2 q3 kv300 d31/77 bf16 causal window64 softcap30 alibi sink",
-        "b3 h8/2 q1 kv700 d128 f16 lengths page16 lse", "b1 h1 s20 d9000 f32 bias:qk mask:k",
+       {"b1 h16 s2048 d64 f32",
+        "b2 h4/2 q3 kv300 d31/77 bf16 causal window64 softcap30 alibi sinks",
+        "b3 h8/2 q1 kv700 d128 f16 kv_lengths page16 lse", "b1 h1 s20 d9000 f32 bias:qk mask:k",
         "b4 h2 s60 d64 f32 causal varlen"}) {
     EXPECT_EQ(support(problem).refusal, cuda::find_cublas() ? "" : cuda::cublas_absence());
   }

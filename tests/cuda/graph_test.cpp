@@ -12,11 +12,11 @@ namespace {
 
 // Of every kernel's kind: many queries, one query over many keys, a handful of keys, wide heads.
 constexpr const char* problems[] = {
-    "b3 h4/2 q70 kv200 d64 bf16 causal lengths lse",
-    "b3 h8/2 q1 kv700 d128 f16 lengths page16 lse",
-    "b2 h4/2 q3 kv300 d64 f32 lengths page16 sink lse",
-    "b9 h4/2 q1 kv8 d128 f16 lengths page4 lse",
-    "b2 h2 q5 kv90 d600 f32 lengths lse",
+    "b3 h4/2 q70 kv200 d64 bf16 causal kv_lengths lse",
+    "b3 h8/2 q1 kv700 d128 f16 kv_lengths page16 lse",
+    "b2 h4/2 q3 kv300 d64 f32 kv_lengths page16 sinks lse",
+    "b9 h4/2 q1 kv8 d128 f16 kv_lengths page4 lse",
+    "b2 h2 q5 kv90 d600 f32 kv_lengths lse",
     "b4 h2 s60 d64 f32 causal varlen lse",
     "b2 h4 s130 d128 bf16 lse",
 };

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "src/core/problem_tokens.hpp"
 #include "tests/cuda/support.hpp"
 
 namespace rapt::test {
@@ -64,7 +65,7 @@ std::map<std::string, Recording> recordings_of(const Json& report, const std::st
   if (recorded.at("backend") != "cuda") return result;
   for (const Json& row : report.at("rows")) {
     if (!row.contains("kernel") || row.value("status", "") != "ok") continue;  // other libraries
-    Recording& recording = result[row.at("problem")];
+    Recording& recording = result[canonical_problem(row.at("problem").get<std::string>())];
     recording.date = report.at("date");
     recording.file = file;
     recording.device = device_of(recorded);

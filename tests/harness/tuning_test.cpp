@@ -81,6 +81,14 @@ TEST_F(Tuned, WinnerBeatsTheLeastEstimate) {
   EXPECT_EQ(Plan(problem, device()).kernel(), "cpu.naive");
 }
 
+TEST_F(Tuned, WinnerIsFoundByTheOlderNamesOfTokens) {
+  TunedWinner old = winner("cpu.naive");
+  old.problem = "b2 h2 q1 kv9 d8 f32 sink lengths12";
+  write(old);
+  EXPECT_EQ(explain(Problem::parse(old.problem), device()).kernel, "cpu.naive");
+  EXPECT_EQ(read_tuning_file(file()).at(0).problem, "b2 h2 q1 kv9 d8 f32 sinks kv_lengths12");
+}
+
 TEST_F(Tuned, WinnerBringsItsConfig) {
   write(winner("cpu.cheapest", "tile=32,splits=2"));
   EXPECT_EQ(Plan(problem, device()).config().to_string(), "tile=32,splits=2");

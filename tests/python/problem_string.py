@@ -184,9 +184,9 @@ TOKENS = {
     "alibi": _set(alibi=True),
     "alibi:b": _set(alibi=True, alibi_per_sequence=True),
     f"softcap{X}": _set(softcap=_f32),
-    "sink": _set(sinks=True),
+    "sinks": _set(sinks=True),
     rf"varlen(?:{N}(?:/{N})?)?": _varlen,
-    f"lengths{N}?": _lengths,
+    f"kv_lengths{N}?": _lengths,
     f"page{N}": _set(page_size=int),
     "bshd|bhsd": _set(),
     f"(q|k|v|out|lse|bias|mask|dq|dk|dv|dout|dlse|dbias)@{N},{N},{N}": _set(),
@@ -218,7 +218,7 @@ def _dense(shape, order):
 
 def _fill_totals(problem, tokens):
     packed_keys = problem.varlen and not problem.page_size
-    has_kv_total = packed_keys or any(re.fullmatch(r"lengths\d+", token) for token in tokens)
+    has_kv_total = packed_keys or any(re.fullmatch(r"kv_lengths\d+", token) for token in tokens)
     if problem.total_q is None:
         problem.total_q = problem.batch * problem.q_len
     if problem.total_kv is None or not has_kv_total:

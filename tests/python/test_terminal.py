@@ -18,7 +18,7 @@ import pytest
 from command_line import Rapt
 
 SMALL = "b1 h2 s33 d16 f32 causal"
-MANY_WORDS = "b3 h4/2 q33 kv65 d16/24 f16 window20+3 bias:bhqk:f32 mask:bhqk alibi:b softcap30 sink lse"
+MANY_WORDS = "b3 h4/2 q33 kv65 d16/24 f16 window20+3 bias:bhqk:f32 mask:bhqk alibi:b softcap30 sinks lse"
 TOO_LARGE = "b1 h64 s4000000000 d64 f32"
 LONG = "b1 h32 s8192 d16 f32"  # minutes of the oracle
 ORACLE = ["--kernel", "cpu.oracle", "--threads", "1"]

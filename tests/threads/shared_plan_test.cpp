@@ -39,7 +39,7 @@ struct OwnResults {
 };
 
 constexpr const char* problem_text =
-    "b2 h4/2 q19 kv37 d20 f32 causal bias:hqk sink lengths page4 lse align4";
+    "b2 h4/2 q19 kv37 d20 f32 causal bias:hqk sinks kv_lengths page4 lse align4";
 
 class SharedPlan : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Kernels, SharedPlan, ::testing::Values("cpu.naive", "cpu.oracle"),

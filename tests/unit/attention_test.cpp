@@ -46,7 +46,7 @@ TEST_P(Attention, TheScaleMultipliesTheScores) {
 }
 
 TEST_P(Attention, ASinkTakesWeightButGivesNoValue) {
-  const Example example = two_keys("sink");
+  const Example example = two_keys("sinks");
   fill(example.arguments.sinks, {0.75f});
   run(example);
   EXPECT_NEAR(example.out()[0], weighted(std::exp(1), std::exp(-2), std::exp(0.75)),
@@ -99,7 +99,7 @@ TEST_P(Attention, AFullyMaskedRowGivesZerosAndTheLseOfNothing) {
   EXPECT_EQ(bits(example.out()), bits({0.0f}));
   EXPECT_EQ(example.lse()[0], minus_infinity);
 
-  const Example sinking = two_keys("mask:k sink");
+  const Example sinking = two_keys("mask:k sinks");
   std::memset(sinking.arguments.mask.data, 0, 2);
   fill(sinking.arguments.sinks, {0.75f});
   run(sinking);
@@ -178,7 +178,7 @@ void expect_same_bits(const Example& got, const Example& expected) {
 // Heads, dims and extras that every storage must treat alike.
 std::string rich(std::string_view sizes, std::string_view type) {
   return std::string(sizes) + " h4/2 d20/12 " + std::string(type) +
-         " causal window5 alibi softcap20 sink lse ";
+         " causal window5 alibi softcap20 sinks lse ";
 }
 
 TEST_P(Attention, PagedKeysGiveTheBitsOfContiguousOnes) {
@@ -236,7 +236,7 @@ TEST_P(Attention, PackedSequencesGiveTheBitsOfEachAlone) {
 }
 
 TEST_P(Attention, KeysPastALengthDoNotReachTheResultWhateverTheyHold) {
-  Example shortened(rich("b2 q3 kv9", "f32") + "lengths");
+  Example shortened(rich("b2 q3 kv9", "f32") + "kv_lengths");
   shortened.arguments.kv_lengths = shortened.integers({6, 6});
   const Example plain(rich("b2 q3 kv6", "f32"), 2);
   copy_heads(shortened, plain);
@@ -280,7 +280,7 @@ TEST_P(Attention, ZeroQueriesZeroKeysAndZeroSequencesAreValid) {
   EXPECT_EQ(bits(no_keys.out()), bits(std::vector<float>(2 * 3 * 2 * 4, 0.0f)));
   EXPECT_EQ(no_keys.lse(), std::vector<float>(2 * 2 * 3, minus_infinity));
 
-  const Example sinking("b2 h2 q3 kv0 d4 f32 sink lse");
+  const Example sinking("b2 h2 q3 kv0 d4 f32 sinks lse");
   fill(sinking.arguments.sinks, {1.5f, -2});
   run(sinking);
   EXPECT_EQ(bits(sinking.out()), bits(std::vector<float>(2 * 3 * 2 * 4, 0.0f)));

@@ -64,8 +64,8 @@ class Idle final : public Executor {
 TEST(LentThreads, GiveTheSameBitsAsRaptsOwn) {
   std::set<std::string_view> ran;
   for (const char* text :
-       {"b2 h4/2 q37 kv41 d20 bf16 causal bias:hqk sink lse",
-        "b1 h4/2 q150 kv300 d20 f32 causal lse", "b3 h4/2 q1 kv3000 d16 f16 lengths page16 lse",
+       {"b2 h4/2 q37 kv41 d20 bf16 causal bias:hqk sinks lse",
+        "b1 h4/2 q150 kv300 d20 f32 causal lse", "b3 h4/2 q1 kv3000 d16 f16 kv_lengths page16 lse",
         "b70 h2 q3 kv9 d8 f32 lse",
         "b2 h4/2 q37 kv41 d20 bf16 causal bias:hqk alibi backward:bias,alibi"}) {
     const Example example{std::string_view(text)};

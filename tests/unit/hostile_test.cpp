@@ -48,7 +48,7 @@ TEST(IndexData, StartsMustRiseWithinThePackedTensor) {
 }
 
 TEST(IndexData, LengthsMustFitTheirSequence) {
-  Example batched("b3 h2 q1 kv5 d4 f32 lengths");
+  Example batched("b3 h2 q1 kv5 d4 f32 kv_lengths");
   batched.arguments.kv_lengths = batched.integers({5, 0, 3});
   expect_accepted(batched);
   batched.arguments.kv_lengths = batched.integers({5, 6, 3});
@@ -56,7 +56,7 @@ TEST(IndexData, LengthsMustFitTheirSequence) {
   batched.arguments.kv_lengths = batched.integers({5, 5, -1});
   expect_refused(batched, "kv_lengths[2] is -1; it must be from 0 to 5");
 
-  Example packed("b2 h2 q2 kv5 d4 f32 varlen4/8 lengths");
+  Example packed("b2 h2 q2 kv5 d4 f32 varlen4/8 kv_lengths");
   packed.arguments.kv_starts = packed.integers({0, 3, 8});
   packed.arguments.kv_lengths = packed.integers({3, 1});
   expect_accepted(packed);
@@ -65,7 +65,7 @@ TEST(IndexData, LengthsMustFitTheirSequence) {
 }
 
 TEST(IndexData, OnlyPagesInUseMustLieInThePool) {
-  Example example("b2 h2 q1 kv12 d4 f32 lengths page4");
+  Example example("b2 h2 q1 kv12 d4 f32 kv_lengths page4");
   ASSERT_EQ(example.pages, 6);
   auto* table = static_cast<std::int32_t*>(example.arguments.page_table.data);
   example.arguments.kv_lengths = example.integers({12, 5});
@@ -103,7 +103,7 @@ TEST(Run, RefusesArgumentsOfAnotherProblem) {
   expect_other("b2 h4/2 q3 kv5 d8 f32 lse alibi", "alibi is given but the problem has none");
   expect_other("b2 h4/2 q3 kv5 d8 f32 lse bias:qk", "bias is given but the problem has none");
   expect_other("b2 h4/2 q3 kv5 d8 f32 lse mask:1", "mask is given but the problem has none");
-  expect_other("b2 h4/2 q3 kv5 d8 f32 lse lengths", "kv_lengths is given but");
+  expect_other("b2 h4/2 q3 kv5 d8 f32 lse kv_lengths", "kv_lengths is given but");
   expect_other("b2 h4/2 q3 kv5 d8 f32 lse page5", "page_table is given but the problem has none");
 
   Arguments moved = planned.arguments;

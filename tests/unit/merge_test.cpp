@@ -54,7 +54,7 @@ class MergedHalves : public ::testing::TestWithParam<Case> {};
 
 TEST_P(MergedHalves, AreTheWhole) {
   const Case& c = GetParam();
-  const Example whole(std::string("b2 h4/2 q5 kv13 d6 causal sink lse ") + c.type);
+  const Example whole(std::string("b2 h4/2 q5 kv13 d6 causal sinks lse ") + c.type);
   whole.run();
   const auto attend = [&](std::int64_t first, std::int64_t count, const Partial& result) {
     Arguments part = whole.arguments;

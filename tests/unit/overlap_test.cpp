@@ -73,7 +73,7 @@ TEST(Overlap, IsTakenForGrantedWhereTheSearchWouldNotEnd) {
 }
 
 TEST(Overlap, OfAResultWithAnotherTensorIsRefusedByARun) {
-  const Example example("b2 h4/2 q3 kv3 d8/4 f32 bias:hqk alibi sink lengths lse");
+  const Example example("b2 h4/2 q3 kv3 d8/4 f32 bias:hqk alibi sinks kv_lengths lse");
   const Plan plan(example.problem, two_threads());
   const Buffer workspace(two_threads(), plan.workspace_bytes());
   const auto run = [&](auto change) {

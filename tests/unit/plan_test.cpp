@@ -140,10 +140,10 @@ TEST(PlanObject, RunsManyTimesWithTheSameBits) {
 }
 
 TEST(PlanObject, SurvivesGrowingLengthsAndAGrowingPool) {
-  Example example("b1 h2 q1 kv8 d4 f32 lengths page2 lse");
+  Example example("b1 h2 q1 kv8 d4 f32 kv_lengths page2 lse");
   const Plan plan(example.problem, two_threads());
   const Buffer workspace(two_threads(), plan.workspace_bytes());
-  Example larger("b1 h2 q1 kv16 d4 f32 lengths page2 lse");
+  Example larger("b1 h2 q1 kv16 d4 f32 kv_lengths page2 lse");
   Arguments grown = example.arguments;
   grown.k = larger.arguments.k;
   grown.v = larger.arguments.v;
@@ -162,11 +162,11 @@ TEST(Allocations, AreCounted) {
 TEST(Allocations, RunMakesNone) {
   std::set<std::string_view> ran;
   for (const char* text :
-       {"b2 h4/2 q17 kv33 d20/12 bf16 causal window9 bias:hqk mask:bqk alibi softcap20 sink lse",
-        "b2 h4/2 q17 kv33 d20 f32 varlen20/40 lengths lse", "b2 h4/2 q1 kv33 d20 f16 page4",
-        "b1 h2 q110 kv300 d600 f32 causal", "b2 h4/2 q1 kv3000 d16 bf16 lengths page16 lse",
-        "b9 h2 q3 kv12 d20 f32 causal", "b2 h2 q0 kv3 d4 f32", "b2 h2 q3 kv0 d4 f32 sink",
-        "b2 h4/2 q17 kv33 d20 bf16 causal bias:hqk alibi softcap9 sink "
+       {"b2 h4/2 q17 kv33 d20/12 bf16 causal window9 bias:hqk mask:bqk alibi softcap20 sinks lse",
+        "b2 h4/2 q17 kv33 d20 f32 varlen20/40 kv_lengths lse", "b2 h4/2 q1 kv33 d20 f16 page4",
+        "b1 h2 q110 kv300 d600 f32 causal", "b2 h4/2 q1 kv3000 d16 bf16 kv_lengths page16 lse",
+        "b9 h2 q3 kv12 d20 f32 causal", "b2 h2 q0 kv3 d4 f32", "b2 h2 q3 kv0 d4 f32 sinks",
+        "b2 h4/2 q17 kv33 d20 bf16 causal bias:hqk alibi softcap9 sinks "
         "backward:bias,sinks,alibi"}) {
     const Example example{std::string_view(text)};
     for (const std::string_view kernel : kernels_for(example.problem)) {
@@ -201,12 +201,12 @@ TEST(Workspace, OfFlashKernelsGrowsNoFasterThanTheSequence) {
 
 TEST(Plan, OfWhatMustNotDependOnTheBatchHasTheSameKernelForAnyBatchAndBounds) {
   for (const auto& [small, large] :
-       {std::pair{"b1 h8/2 q1 kv12 d64 f32 lengths batch-invariant",
-                  "b200 h8/2 q512 kv9000 d64 f32 lengths batch-invariant"},
+       {std::pair{"b1 h8/2 q1 kv12 d64 f32 kv_lengths batch-invariant",
+                  "b200 h8/2 q512 kv9000 d64 f32 kv_lengths batch-invariant"},
         std::pair{"b1 h8 q3 kv300 d128 bf16 batch-invariant",
                   "b64 h8 q3 kv300 d128 bf16 batch-invariant"},
-        std::pair{"b2 h8 q1 kv64 d64 f16 varlen2 page16 lengths batch-invariant",
-                  "b9 h8 q700 kv5000 d64 f16 varlen4000 page16 lengths batch-invariant"}}) {
+        std::pair{"b2 h8 q1 kv64 d64 f16 varlen2 page16 kv_lengths batch-invariant",
+                  "b9 h8 q700 kv5000 d64 f16 varlen4000 page16 kv_lengths batch-invariant"}}) {
     const Explanation one = explain(Problem::parse(small), Device::cpu(2));
     const Explanation other = explain(Problem::parse(large), Device::cpu(2));
     EXPECT_EQ(one.kernel, other.kernel) << small;

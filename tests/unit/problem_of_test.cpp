@@ -12,7 +12,7 @@ std::string described(const Arguments& arguments, const Options& options = {}) {
 TEST(ProblemOf, ArgumentsMadeFromAProblemGiveThatProblem) {
   for (const char* text :
        {"b2 h4/2 q3 kv5 d8 f32", "b2 h4/2 q3 kv5 d8/6 f16 bhsd lse", "b1 h1 s1 d1 bf16",
-        "b3 h2 s7 d16 f32 bias:hqk mask:bk alibi sink", "b3 h2 s4 d16 bf16 bias:hqk:f32",
+        "b3 h2 s7 d16 f32 bias:hqk mask:bk alibi sinks", "b3 h2 s4 d16 bf16 bias:hqk:f32",
         "b3 h2 s4 d16 f32 alibi:b", "b3 h1 s4 d16 f32 alibi:b", "b1 h2 s4 d16 f32 alibi:b",
         "b2 h2 s4 d16 f16 out:f32", "b2 h2 s8 d4 f32 q@100,9,4", "b2 h2 q0 kv5 d4 f32 lse",
         "b2 h2 q3 kv0 d4 f32 lse", "b0 h2 s3 d4 f32", "b2 h2 s6 d4 f32 lse@100,40,3 lse"}) {
@@ -30,15 +30,16 @@ TEST(ProblemOf, PackedSequencesTakeTheirBoundsFromTheOptions) {
 }
 
 TEST(ProblemOf, LengthsAreExpectedFullUnlessATotalIsGiven) {
-  const Example example("b3 h2 q1 kv6 d4 f32 lengths");
-  EXPECT_EQ(described(example.arguments), "b3 h2 q1 kv6 d4 f32 lengths");
-  EXPECT_EQ(described(example.arguments, {.total_kv = 10}), "b3 h2 q1 kv6 d4 f32 lengths10");
+  const Example example("b3 h2 q1 kv6 d4 f32 kv_lengths");
+  EXPECT_EQ(described(example.arguments), "b3 h2 q1 kv6 d4 f32 kv_lengths");
+  EXPECT_EQ(described(example.arguments, {.total_kv = 10}), "b3 h2 q1 kv6 d4 f32 kv_lengths10");
 }
 
 TEST(ProblemOf, PagedKeysAreBoundedByThePageTableOrTheOptions) {
-  const Example example("b2 h2 q1 kv8 d4 f32 lengths page4");
-  EXPECT_EQ(described(example.arguments), "b2 h2 q1 kv8 d4 f32 lengths page4");
-  EXPECT_EQ(described(example.arguments, {.max_kv_len = 7}), "b2 h2 q1 kv7 d4 f32 lengths page4");
+  const Example example("b2 h2 q1 kv8 d4 f32 kv_lengths page4");
+  EXPECT_EQ(described(example.arguments), "b2 h2 q1 kv8 d4 f32 kv_lengths page4");
+  EXPECT_EQ(described(example.arguments, {.max_kv_len = 7}),
+            "b2 h2 q1 kv7 d4 f32 kv_lengths page4");
 }
 
 TEST(ProblemOf, APoolOfOnePageGivesTheSameProblemAsAGrownPool) {
@@ -127,7 +128,8 @@ TEST(ProblemOf, OptionsThatContradictOrHaveNoEffectAreRefused) {
   EXPECT_TRUE(refuses({.causal = true, .window = {.left = 2, .right = 9}}, "window.right is 9"));
   EXPECT_TRUE(refuses({.max_q_len = 3}, "max_q_len is given, but it belongs to packed queries"));
   EXPECT_TRUE(refuses({.max_kv_len = 5}, "max_kv_len is given, but it belongs to packed or paged"));
-  EXPECT_TRUE(refuses({.total_kv = 5}, "total_kv is given, but it belongs to keys with lengths"));
+  EXPECT_TRUE(
+      refuses({.total_kv = 5}, "total_kv is given, but it belongs to keys with kv_lengths"));
 }
 
 double flops(std::string_view text) { return Problem::parse(text).flops(); }
@@ -142,7 +144,7 @@ TEST(ProblemWork, FlopsOfWellKnownShapes) {
   EXPECT_EQ(flops("b1 h1 s4 d8 f32 window1:1"), 2.0 * 16 * (2 + 3 + 3 + 2));
   EXPECT_EQ(flops("b1 h1 s5 d8 f32 causal window1+2"), 2.0 * 16 * (1 + 2 + 3 + 4 + 4));
   EXPECT_EQ(flops("b2 h32/8 q1 kv8192 d128 bf16 causal page16"), 2.0 * 256 * (2 * 32) * 8192);
-  EXPECT_EQ(flops("b2 h2 q3 kv8 d8 f32 lengths6"), 2.0 * 16 * 2 * (3 * 6)) << "expected lengths";
+  EXPECT_EQ(flops("b2 h2 q3 kv8 d8 f32 kv_lengths6"), 2.0 * 16 * 2 * (3 * 6)) << "expected lengths";
   EXPECT_EQ(flops("b2 h2 q9 kv9 d8 f32 varlen6/8"), 2.0 * 16 * 2 * 2 * (3 * 4)) << "mean lengths";
   EXPECT_EQ(flops("b2 h2 q0 kv9 d8 f32"), 0);
   EXPECT_EQ(flops("b0 h2 s9 d8 f32 causal"), 0);

@@ -37,15 +37,15 @@ TEST(ProblemString, EveryTokenPrintsAsItIsWritten) {
                              "alibi:b",
                              "softcap30",
                              "softcap0.5",
-                             "sink",
+                             "sinks",
                              "varlen",
                              "varlen5",
                              "varlen5/9",
-                             "lengths",
-                             "lengths7",
-                             "varlen5/9 lengths",
+                             "kv_lengths",
+                             "kv_lengths7",
+                             "varlen5/9 kv_lengths",
                              "page16",
-                             "lengths9 page3",
+                             "kv_lengths9 page3",
                              "varlen5 page16",
                              "bhsd",
                              "k@4096,512,128",
@@ -88,12 +88,15 @@ TEST(ProblemString, OtherSpellingsPrintCanonically) {
   EXPECT_EQ(canonical("b2 h2 s8 d4 f32 varlen9/9"), "b2 h2 s8 d4 f32 varlen9");
   EXPECT_EQ(canonical("b2 h2 s8 d4 f32 q@64,8,4"), "b2 h2 s8 d4 f32") << "dense strides";
   EXPECT_EQ(canonical("b1 h2 s8 d4 f32 q@77,8,4"), "b1 h2 s8 d4 f32") << "an idle axis";
+  EXPECT_EQ(canonical("b2 h2 s8 d4 sink lengths"), "b2 h2 s8 d4 f32 sinks kv_lengths")
+      << "old names";
+  EXPECT_EQ(canonical("b2 h2 s8 d4 lengths9 page3"), "b2 h2 s8 d4 f32 kv_lengths9 page3");
 }
 
 TEST(ProblemString, FieldsGetTheValuesOfTheirTokens) {
   const Problem p = Problem::parse(
-      "b2 h6/3 q5 kv7 d8/4 bf16 window9:1+3 offset-2 bias:hk:f32 mask:bq alibi softcap30 sink "
-      "varlen6/11 lengths bhsd scale0.25 lse align2 batch-invariant tf32");
+      "b2 h6/3 q5 kv7 d8/4 bf16 window9:1+3 offset-2 bias:hk:f32 mask:bq alibi softcap30 sinks "
+      "varlen6/11 kv_lengths bhsd scale0.25 lse align2 batch-invariant tf32");
   EXPECT_EQ(p.dtype, DType::bf16);
   EXPECT_EQ(p.batch, 2);
   EXPECT_EQ(p.heads, 6);
@@ -206,8 +209,8 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"s8 d4 causal window3:2", "'causal' and a window's right bound"},
         Fault{"s8 d4 causal window3:0", "'causal' and a window's right bound"},
         Fault{"s8 d4 varlen3/4 page2", "paged keys are not packed"},
-        Fault{"s8 d4 varlen lengths3", "'varlen' gives the total of packed keys already"},
-        Fault{"s8 d4 lengths9", "expected to sum to 9, more than batch × kv length"},
+        Fault{"s8 d4 varlen kv_lengths3", "'varlen' gives the total of packed keys already"},
+        Fault{"s8 d4 kv_lengths9", "expected to sum to 9, more than batch × kv length"},
         Fault{"s8 d4 lse@1,2,3", "strides of lse but has no 'lse'"},
         Fault{"s8 d4 bias@1,2,3", "strides of bias but has no 'bias'"}));
 

@@ -47,6 +47,12 @@ TEST(ProblemTokens, StandInEveryParseError) {
   }
 }
 
+TEST(ProblemTokens, AreMadeCanonicalWhereAllCanBeRead) {
+  EXPECT_EQ(canonical_problem("d4 s8 lengths"), "b1 h1 s8 d4 f32 kv_lengths");
+  EXPECT_EQ(canonical_problem("s8 d4 lengths of a time to come"),
+            "s8 d4 lengths of a time to come");
+}
+
 TEST(Closest, IsAFewSlipsAway) {
   const std::vector<std::string_view> names = {"cpu.naive", "cpu.flash", "cuda.flash", "bench"};
   EXPECT_EQ(closest("flash", names), "cpu.flash");

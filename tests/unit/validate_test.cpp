@@ -37,7 +37,7 @@ class FaultyArguments : public ::testing::TestWithParam<ArgumentsFault> {
 
 class FaultyDenseArguments : public FaultyArguments {};
 TEST_P(FaultyDenseArguments, AreRefusedByName) {
-  expect_refused("b2 h4/2 q3 kv5 d8/6 f32 bias:bhqk mask:bhqk alibi sink lse");
+  expect_refused("b2 h4/2 q3 kv5 d8/6 f32 bias:bhqk mask:bhqk alibi sinks lse");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -174,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Wrong sizes whose strides look wrong too, where the problem has the other size.
 class FaultySizes : public FaultyArguments {};
-TEST_P(FaultySizes, AreToldBeforeStrides) { expect_refused("b1 h2 q4 kv5 d8 f32 lse sink"); }
+TEST_P(FaultySizes, AreToldBeforeStrides) { expect_refused("b1 h2 q4 kv5 d8 f32 lse sinks"); }
 
 INSTANTIATE_TEST_SUITE_P(
     Sizes, FaultySizes,
@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class FaultyPackedArguments : public FaultyArguments {};
 TEST_P(FaultyPackedArguments, AreRefusedByName) {
-  expect_refused("b3 h2 q6 kv9 d4 f32 varlen6/9 lengths");
+  expect_refused("b3 h2 q6 kv9 d4 f32 varlen6/9 kv_lengths");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -232,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class FaultyPagedArguments : public FaultyArguments {};
 TEST_P(FaultyPagedArguments, AreRefusedByName) {
-  expect_refused("b2 h2 q1 kv12 d4 f32 lengths page4");
+  expect_refused("b2 h2 q1 kv12 d4 f32 kv_lengths page4");
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -180,7 +180,7 @@ def test_alibi_softcap_sinks_and_scale_reach_the_library(random):
     for scale in [0.1, 0, -0.7]:
         close(rapt.attention(q, k, v, scale=scale), plain.attention(q, k, v, scale=scale)[0])
     text = rapt.problem(q, k, v, softcap=30, sinks=slopes)
-    assert text == "b2 h4/2 q5 kv7 d8 f32 softcap30 sink"
+    assert text == "b2 h4/2 q5 kv7 d8 f32 softcap30 sinks"
 
 
 def test_a_sink_takes_part_of_the_weight(random):

@@ -174,7 +174,7 @@ def test_what_is_missing_or_too_much_is_named(random):
 
 def test_pages_have_no_backward(random):
     q, k, v = plain.inputs(random, (1, 1, 4, 8), (2, 4, 4, 8))
-    pages = {"page_table": np.array([[0, 1]], np.int32), "lengths": np.array([6], np.int32)}
+    pages = {"page_table": np.array([[0, 1]], np.int32), "kv_lengths": np.array([6], np.int32)}
     out, lse = rapt.attention(q, k, v, return_lse=True, **pages)
     with pytest.raises((ValueError, NotImplementedError), match="pages"):
         rapt.attention_backward(q, k, v, out=out, lse=lse, dout=out, **pages)

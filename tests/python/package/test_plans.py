@@ -44,10 +44,10 @@ def test_a_plan_pickles(random):
     np.testing.assert_array_equal(again.run(*arrays), plan.run(*arrays))
 
 
-def test_strings_know_arguments_by_their_names():
-    plan = rapt.Plan("b2 h4 q1 kv8 d8 kv_lengths12 sinks")
-    assert plan.problem == rapt.Plan("b2 h4 q1 kv8 d8 lengths12 sink").problem
-    with pytest.raises(ValueError, match="lengths"):
+def test_strings_know_arguments_by_their_names_and_by_older_ones():
+    plan = rapt.Plan("b2 h4 q1 kv8 d8 lengths12 sink")
+    assert plan.problem == "b2 h4 q1 kv8 d8 f32 sinks kv_lengths12"
+    with pytest.raises(ValueError, match="'lengths12' at character 30.*it stands there twice"):
         rapt.Plan("b2 h4 q1 kv8 d8 kv_lengths12 lengths12")
 
 

@@ -35,7 +35,7 @@ def call(case, problem, out, lse):
         if name in inputs
     }
     if "kv_lengths" in inputs:
-        tensors["lengths"] = array(inputs["kv_lengths"], 1)
+        tensors["kv_lengths"] = array(inputs["kv_lengths"], 1)
     if "page_table" in inputs:
         tensors["page_table"] = array(inputs["page_table"], 2)
     return rapt.attention(

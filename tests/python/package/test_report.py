@@ -10,6 +10,8 @@ import pytest
 
 pytest.importorskip("plotly", reason="plotly is not installed; it is the extra rapt[report]")
 
+from rapt import _results  # noqa: E402
+
 DEVICE = {
     "name": "A Chip", "device": "cpu", "backend": "cpu", "threads": 2, "features": "",
     "f32_flops": 2e11, "matrix_flops": 0.0, "read_bandwidth": 2.5e10,
@@ -151,6 +153,13 @@ def test_axes_have_powers_of_two_as_people_say_them(tmp_path):
     assert ticks["128 k"] == 2**17 and len(ticks) == 9
     assert {"1/8", "1", "32"} <= set(naive["xaxis"]["ticktext"])
     assert "64" in roof["xaxis"]["ticktext"]
+
+
+def test_older_names_of_tokens_do_not_make_another_problem(tmp_path):
+    rows = [row("b1 h1 s128 d64 f32 sink lengths64", 0.01), row("b1 h1 s128 d64 f32 sinks kv_lengths64", 0.02)]
+    (tmp_path / "old.json").write_text(json.dumps(report(rows)))
+    _, read = _results.read(tmp_path / "old.json")
+    assert {row.problem for row in read} == {"b1 h1 s128 d64 f32 sinks kv_lengths64"}
 
 
 def test_many_results_over_naive_have_a_line_for_each_problem(tmp_path):

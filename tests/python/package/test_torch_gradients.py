@@ -136,7 +136,7 @@ FEATURES = {
     "lse": {},
     "a window and first keys": {"causal": True, "left": 1, "first_keys": 2},
     "a soft cap": {"softcap": 2.0},
-    "lengths": {"lengths": torch.tensor([4, 7], dtype=torch.int32)},
+    "kv_lengths": {"kv_lengths": torch.tensor([4, 7], dtype=torch.int32)},
     "sinks, slopes and a bias": {"sinks": (4,), "alibi": (2, 4), "bias": (4, 5, 7)},
 }
 
