@@ -12,13 +12,18 @@ namespace rapt::cli {
 namespace {
 
 constexpr std::chrono::seconds tick_time(1), long_time(2);
+bool silent = false;
 
 }  // namespace
 
 Progress::Progress(std::int64_t total)
-    : total_(total), terminal_(terminal_width(stderr).has_value()), wipe_([this] { hide(); }) {
+    : total_(total),
+      terminal_(!silent && terminal_width(stderr).has_value()),
+      wipe_([this] { hide(); }) {
   if (terminal_) ticker_ = std::thread([this] { tick(); });
 }
+
+void Progress::silence() { silent = true; }
 
 Progress::~Progress() {
   if (!terminal_) return;

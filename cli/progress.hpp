@@ -21,6 +21,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  // No line from now on, whoever works.
+  static void silence();
+
   // Shows what is being worked on now, after `done` steps.
   void show(std::int64_t done, std::string_view what);
   // `who` starts something; it is expected to take so many seconds, 0 where nobody knows. Where it

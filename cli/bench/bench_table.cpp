@@ -23,6 +23,13 @@ std::string or_dash(const std::optional<double>& seconds) {
   return seconds ? human_seconds(*seconds) : "-";
 }
 
+// Beside the median, in percent of it.
+std::string spread(const Measurement& row) {
+  if (!row.seconds_spread || *row.seconds <= 0) return "-";
+  const double percent = 100 * *row.seconds_spread / *row.seconds;
+  return percent < 9.95 ? fmt::format("{:.1f} %", percent) : fmt::format("{:.0f} %", percent);
+}
+
 struct Column {
   const char* heading;
   std::size_t width;
@@ -33,19 +40,20 @@ struct Column {
 
 // Between the kernel and its config.
 const Column columns[] = {
-    {"error", 7, 6, false,
+    {"error", 7, 7, false,
      [](const Measurement& row) { return fmt::format("{:.1e}", row.error.value_or(0)); }},
     {"time", 7, 0, false, [](const Measurement& row) { return human_seconds(*row.seconds); }},
+    {"±", 5, 5, false, spread},
     {"replayed", 8, 4, true, [](const Measurement& row) { return or_dash(row.replay_seconds); }},
     {"launched", 8, 3, true, [](const Measurement& row) { return or_dash(row.launch_seconds); }},
-    {"rate", 12, 5, false, rate},
+    {"rate", 12, 6, false, rate},
     {"of roof", 7, 0, false,
      [](const Measurement& row) {
        return fmt::format("{:.1f} %", 100 * row.roof_seconds / *row.seconds);
      }},
     {"workspace", 9, 2, false,
      [](const Measurement& row) { return human_bytes(row.workspace_bytes.value_or(0)); }},
-    {"× naive", 8, 7, false,
+    {"× naive", 8, 8, false,
      [](const Measurement& row) {
        return row.speedup ? fmt::format("{:.2f} ×", *row.speedup) : std::string("-");
      }},

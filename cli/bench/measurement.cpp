@@ -24,6 +24,7 @@ void complete(Measurement& row, const Finish& finish) {
   if (!finish.fault.empty()) row.status = fmt::format("wrong: {}", finish.fault);
   row.seconds = finish.samples.median();
   row.seconds_min = finish.samples.least();
+  row.seconds_spread = finish.samples.spread();
   row.samples = static_cast<std::int64_t>(finish.samples.count());
   if (finish.in_a_row) {
     row.replay_seconds = finish.in_a_row->replayed;
@@ -88,9 +89,9 @@ std::vector<Measurement> measure(const Problem& problem, const Device& device, c
   }
 
   try {
-    const std::vector<Finish> finishes =
-        race(problem, device, roof, entrants,
-             {options.seconds_per_kernel, Losers::finish, options.starting});
+    const std::vector<Finish> finishes = race(problem, device, roof, entrants,
+                                              {options.seconds_per_kernel, Losers::finish,
+                                               options.starting, options.warmup, options.runs});
     for (std::size_t i = 0; i < finishes.size(); ++i) {
       complete(rows[racing[i]], finishes[i]);
       rows[racing[i]].estimate_seconds = estimate_of(finishes[i], problem, device);

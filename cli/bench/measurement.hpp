@@ -23,6 +23,7 @@ struct Measurement {
   // Absent for a refusal:
   std::optional<double> estimate_seconds;      // what the kernel expected, with that config
   std::optional<double> seconds, seconds_min;  // median and least
+  std::optional<double> seconds_spread;        // Samples::spread()
   // Of one of many in a row, from a graph and by the host, for short problems on a GPU.
   std::optional<double> replay_seconds, launch_seconds;
   std::int64_t samples = 0;
@@ -39,6 +40,7 @@ struct MeasureOptions {
   // Nor those whose estimate is more than so many times that of the chosen one; 0: all.
   double within = 0;
   std::function<void(std::string_view kernel, double seconds)> starting;  // as race() tells it
+  std::size_t warmup = 0, runs = 0;                                       // as of RaceRules
 };
 
 // `limits`: what the roof is drawn from.

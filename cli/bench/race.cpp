@@ -95,6 +95,10 @@ Finish check(const Track& track, const Plan& plan, verify::Data& data,
           .in_a_row = {}};
 }
 
+bool enough(const Samples& samples, const RaceRules& rules) {
+  return rules.runs > 0 ? samples.count() >= rules.runs : samples.enough(rules.seconds_each);
+}
+
 // Graphs are the one thing that checking a kernel did not try.
 void time_in_a_row(const Track& track, const Plan& plan, const Arguments& arguments,
                    Finish& finish) {
@@ -121,16 +125,23 @@ std::vector<Finish> race(const Problem& problem, const Device& device, const Roo
     finishes.push_back(check(track, track.plans()[i], inputs.first(), reference));
   }
 
+  const auto run = [&](std::size_t i) {
+    const Samples& samples = finishes[i].samples;
+    rules.starting(finishes[i].kernel,
+                   samples.count() > 0 ? samples.least() : entrants[i].expected_seconds);
+    return track.seconds(track.plans()[i], inputs.next());
+  };
+  for (std::size_t round = 0; round < rules.warmup; ++round) {
+    for (std::size_t i = 0; i < finishes.size(); ++i) run(i);
+  }
   double best = std::numeric_limits<double>::infinity();  // of those that are right
   for (bool going = true; going;) {
     going = false;
     for (std::size_t i = 0; i < finishes.size(); ++i) {
       Finish& finish = finishes[i];
       const bool out = rules.losers == Losers::drop_out && finish.samples.far_behind(best);
-      if (out || finish.samples.enough(rules.seconds_each)) continue;
-      rules.starting(finish.kernel, finish.samples.count() > 0 ? finish.samples.least()
-                                                               : entrants[i].expected_seconds);
-      const double seconds = track.seconds(track.plans()[i], inputs.next());
+      if (out || enough(finish.samples, rules)) continue;
+      const double seconds = run(i);
       finish.samples.add(seconds);
       if (finish.fault.empty()) best = std::min(best, seconds);
       going = true;

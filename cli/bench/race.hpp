@@ -29,6 +29,8 @@ struct RaceRules {
   Losers losers;
   // Told before each run who runs, and for how many seconds as far as one knows.
   std::function<void(std::string_view kernel, double seconds)> starting;
+  std::size_t warmup = 0;  // runs of each before the first that is timed
+  std::size_t runs = 0;    // timed runs of each; 0: as many as fit into seconds_each
 };
 
 struct Finish {

@@ -10,7 +10,6 @@
 namespace rapt::cli {
 namespace {
 
-constexpr int schema = 1;
 constexpr double good_choice = 0.1;  // the loss against the best kernel that a choice may have
 
 nlohmann::ordered_json number_or_null(const std::optional<double>& value) {
@@ -35,6 +34,7 @@ nlohmann::ordered_json to_json(const Measurement& row) {
       {"estimate_seconds", number_or_null(row.estimate_seconds)},
       {"seconds", number_or_null(row.seconds)},
       {"seconds_min", number_or_null(row.seconds_min)},
+      {"seconds_spread", number_or_null(row.seconds_spread)},
       {"replay_seconds", number_or_null(row.replay_seconds)},
       {"launch_seconds", number_or_null(row.launch_seconds)},
       {"samples", row.samples},
@@ -135,7 +135,7 @@ std::string choice_summary(std::span<const Measurement> rows) {
 std::string json_report(const BenchContext& context, std::span<const Measurement> rows) {
   const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   nlohmann::ordered_json report = {
-      {"schema", schema},
+      {"schema", report_schema},
       {"rapt", version()},
       {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))},
       {"command", context.command},

@@ -8,6 +8,8 @@
 
 namespace rapt::cli {
 
+constexpr int report_schema = 1;  // of the JSON
+
 struct BenchContext {
   Device device;
   Limits limits;        // what roofs are drawn from

@@ -1,6 +1,7 @@
 #include "cli/bench/samples.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace rapt::cli {
 namespace {
@@ -16,11 +17,21 @@ void Samples::add(double seconds) {
   spent_ += seconds;
 }
 
-double Samples::median() const {
+// Between two samples in proportion.
+double Samples::quantile(double part) const {
   std::vector<double> sorted = seconds_;
   std::ranges::sort(sorted);
-  const std::size_t middle = sorted.size() / 2;
-  return sorted.size() % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  const double place = part * double(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], place - double(below));
+}
+
+double Samples::median() const { return quantile(0.5); }
+
+std::optional<double> Samples::spread() const {
+  if (count() < 2) return std::nullopt;
+  return (quantile(0.75) - quantile(0.25)) / 2;
 }
 
 double Samples::least() const { return std::ranges::min(seconds_); }

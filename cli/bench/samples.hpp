@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace rapt::cli {
@@ -13,6 +14,9 @@ class Samples {
   // Of at least one sample.
   double median() const;
   double least() const;
+  // Half of what lies between the quartiles, which one outlier does not move either. Absent of a
+  // single sample.
+  std::optional<double> spread() const;
 
   // After the time allowed, but not with fewer than three samples unless the first took longer than
   // that by itself.
@@ -22,6 +26,8 @@ class Samples {
   bool far_behind(double best) const;
 
  private:
+  double quantile(double part) const;
+
   std::vector<double> seconds_;
   double spent_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cli/arrays/output_file.hpp"
+#include "cli/bench/baseline.hpp"
 #include "cli/bench/bench_table.hpp"
 #include "cli/bench/record.hpp"
 #include "cli/bench/report.hpp"
@@ -25,6 +26,10 @@ struct BenchOptions {
   double seconds = 0.5;
   bool chosen_only = false;
   double within = 0;
+  std::size_t warmup = 0, runs = 0;
+  bool quiet = false;
+  std::string baseline;
+  double threshold = 10;
 };
 
 std::string command_line(const SharedOptions& shared, const BenchOptions& options) {
@@ -39,7 +44,9 @@ std::string command_line(const SharedOptions& shared, const BenchOptions& option
   if (options.chosen_only) line += " --chosen";
   if (options.within > 0) line += fmt::format(" --within {}", options.within);
   if (shared.thread_number) line += fmt::format(" --threads {}", *shared.thread_number);
-  return line + fmt::format(" --seconds {}", options.seconds);
+  if (options.warmup > 0) line += fmt::format(" --warmup {}", options.warmup);
+  return line + (options.runs > 0 ? fmt::format(" --runs {}", options.runs)
+                                  : fmt::format(" --seconds {}", options.seconds));
 }
 
 // Where the table goes: to stderr where rows take standard output.
@@ -52,6 +59,23 @@ std::FILE* table_stream(const BenchOptions& options) {
   return json || csv ? stderr : stdout;
 }
 
+// Read before anything is timed: nobody waits for a comparison that cannot be.
+std::optional<Baseline> baseline_for(const BenchOptions& options, const SharedOptions& shared,
+                                     std::span<const Problem> problems, const Device& device) {
+  if (options.baseline.empty()) return std::nullopt;
+  Baseline baseline(options.baseline);
+  if (!baseline.covers(problems, device, shared.kernel)) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{} has no time of these problems on {}{}; it was measured by `{}`",
+                    options.baseline, device.to_string(),
+                    shared.kernel.empty() ? "" : " by " + shared.kernel, baseline.command()));
+  }
+  if (const std::string other = baseline.other_machine(device); !other.empty())
+    print_warning(other);
+  return baseline;
+}
+
 int bench(const SharedOptions& shared, BenchOptions options) {
   shared.check_environment();
   require_file_name("--json", options.json);
@@ -59,8 +83,10 @@ int bench(const SharedOptions& shared, BenchOptions options) {
   options.names = with_whole_problems(options.names);
   const std::vector<Problem> problems = problems_named(options.names);
   std::FILE* const out = table_stream(options);
-  Record record(options.json, options.csv);
   const Device device = shared.device();
+  const std::optional<Baseline> baseline = baseline_for(options, shared, problems, device);
+  if (options.quiet) Progress::silence();
+  Record record(options.json, options.csv);
   const BenchContext context = {device, roof_limits(device), command_line(shared, options)};
   record.begin(context);
   const std::optional<std::size_t> width = terminal_width(out);
@@ -68,8 +94,12 @@ int bench(const SharedOptions& shared, BenchOptions options) {
   const std::string limits = fmt::format("{}, {}: {} f32, {} read", device.name, width_of(device),
                                          human_quantity(context.limits.f32_flops, "flop/s"),
                                          human_quantity(context.limits.read_bandwidth, "B/s"));
-  fmt::print(out, "{}\n{}", wrapped(limits, width, 2), table.header());
-  std::fflush(out);
+  const auto show = [&](std::string_view text) {
+    if (options.quiet) return;
+    fmt::print(out, "{}", text);
+    std::fflush(out);
+  };
+  show(wrapped(limits, width, 2) + "\n" + table.header());
 
   bool wrong = false;
   std::set<std::string> warned;
@@ -81,7 +111,8 @@ int bench(const SharedOptions& shared, BenchOptions options) {
     progress.show(static_cast<std::int64_t>(i), problems[i].to_string());
     const std::vector<Measurement> rows =
         measure(problems[i], device, context.limits,
-                {options.seconds, &shared, options.chosen_only, options.within, starting});
+                {options.seconds, &shared, options.chosen_only, options.within, starting,
+                 options.warmup, options.runs});
     progress.hide();
     for (const std::string& warning : explain(problems[i], device).warnings) {
       if (warned.insert(warning).second) print_warning(warning);
@@ -92,13 +123,23 @@ int bench(const SharedOptions& shared, BenchOptions options) {
                               device.to_string()));
     }
     record.add(rows);
-    fmt::print(out, "{}", table.rows(rows));
-    std::fflush(out);
-    for (const Measurement& row : rows) wrong = wrong || row.wrong();
+    show(table.rows(rows));
+    for (const Measurement& row : rows) {
+      if (!row.wrong()) continue;
+      wrong = true;
+      if (options.quiet)
+        print_error(fmt::format("{} on {}: {}", row.kernel, row.problem, row.status));
+    }
   }
-  fmt::print(out, "{}", wrapped(choice_summary(record.rows()), width, 2));
+  show(wrapped(choice_summary(record.rows()), width, 2));
   record.finish();
-  return wrong ? failed_check : success;
+  bool slower = false;
+  if (baseline) {
+    const Changes changes(*baseline, record.rows(), options.threshold);
+    fmt::print(out, "{}", changes.to_string(width));
+    slower = changes.slower();
+  }
+  return wrong || slower ? failed_check : success;
 }
 
 std::string suite_list() {
@@ -109,6 +150,9 @@ std::string suite_list() {
   return result +
          "\n* marks the kernel rapt would choose. Roofs come from measured limits (rapt devices "
          "--measure).\n"
+         "± is half of what lies between the quartiles of the times, in % of their median, which "
+         "is "
+         "the time.\n"
          "Inputs of memory-bound problems rotate through more memory than the caches hold.\n"
          "On a GPU a time is taken by events around one run, with a cold cache; where the best is "
          "below 50 µs\n"
@@ -131,11 +175,24 @@ void add_bench(CLI::App& app, Session& session) {
   command.add_option("problems", options->names, "Suites, files of problems, or problems")
       ->type_name("SUITE|FILE|PROBLEM")
       ->capture_default_str();
+  CLI::Option* seconds = command
+                             .add_option("--seconds", options->seconds,
+                                         "How long to sample each kernel on each problem")
+                             ->check(CLI::Range(0.0, 3600.0).description(""))
+                             ->capture_default_str()
+                             ->type_name("SECONDS");
   command
-      .add_option("--seconds", options->seconds, "How long to sample each kernel on each problem")
-      ->check(CLI::Range(0.0, 3600.0).description(""))
+      .add_option("--runs", options->runs,
+                  "Time so many runs of each kernel on each problem, however long they take")
+      ->check(CLI::Range(1, 1000000).description(""))
+      ->type_name("N")
+      ->excludes(seconds);
+  command
+      .add_option("--warmup", options->warmup,
+                  "Runs of each kernel before the timed ones, after the one that is checked")
+      ->check(CLI::Range(0, 1000000).description(""))
       ->capture_default_str()
-      ->type_name("SECONDS");
+      ->type_name("N");
   CLI::Option* chosen =
       command.add_flag("--chosen", options->chosen_only, "Time only the kernel rapt would choose");
   command
@@ -151,6 +208,21 @@ void add_bench(CLI::App& app, Session& session) {
       ->type_name("FILE");
   command.add_option("--csv", options->csv, "Also write the rows as CSV, - as for --json")
       ->type_name("FILE");
+  CLI::Option* baseline =
+      command
+          .add_option("--baseline", options->baseline,
+                      "Say what changed since that file was written by --json; exit code 1 if "
+                      "anything got slower")
+          ->type_name("FILE");
+  command
+      .add_option("--threshold", options->threshold,
+                  "By how many percent medians must differ from the baseline's to count")
+      ->check(CLI::Range(0.0, 1e6).description(""))
+      ->capture_default_str()
+      ->type_name("PERCENT")
+      ->needs(baseline);
+  command.add_flag("--quiet", options->quiet,
+                   "No table and no progress: files, what changed, and the exit code alone");
   command.footer(suite_list());
 }
 

@@ -2,13 +2,14 @@
 
 import csv
 import json
+import re
 
 import pytest
 from command_line import Rapt
 
 FIELDS = [
     "problem", "device", "kernel", "config", "chosen", "status", "estimate_seconds",
-    "seconds", "seconds_min", "replay_seconds", "launch_seconds", "samples", "flops", "bytes", "gflops", "gbps",
+    "seconds", "seconds_min", "seconds_spread", "replay_seconds", "launch_seconds", "samples", "flops", "bytes", "gflops", "gbps",
     "roof_seconds", "roof_fraction", "bound", "intensity", "workspace_bytes", "error",
     "error_bound", "speedup",
 ]  # fmt: skip
@@ -94,6 +95,107 @@ def test_one_kernel_of_a_problem_is_the_choice(files):
     assert [row["status"] for row in rows if row["chosen"]] == ["ok"]
 
 
+def test_so_many_runs_are_timed_after_so_many_that_are_not(rapt, tmp_path):
+    path = tmp_path / "rows.json"
+    result = rapt(
+        "bench", SMALL, "--kernel", "cpu.naive", "--runs", "4", "--warmup", "3", "--json", path,
+        RAPT_LOG="1",
+    )  # fmt: skip
+    report = json.loads(path.read_text())
+    (row,) = report["rows"]
+    assert row["samples"] == 4 and row["seconds_spread"] >= 0
+    assert result.stderr.count("rapt: run ") == 1 + 3 + 4  # the first is compared with the oracle
+    assert report["command"] == f'rapt bench "{SMALL}" --kernel cpu.naive --warmup 3 --runs 4'
+
+
+def test_a_single_run_has_no_spread(files):
+    table, report, _ = files
+    assert row_of(report, SMALL, "cpu.naive")["samples"] == 1
+    assert row_of(report, SMALL, "cpu.naive")["seconds_spread"] is None
+    assert re.search(r"cpu.naive +\S+ +\S+ .s +- ", table), table
+
+
+def test_a_quiet_bench_says_nothing_but_what_is_wrong(rapt, broken_program, cache, tmp_path):
+    path = tmp_path / "rows.csv"
+    assert rapt.ok("bench", SMALL, "--runs", "1", "--quiet", "--csv", path) == ""
+    assert SMALL in path.read_text()
+    result = Rapt(broken_program, cache)(
+        "bench", SMALL, "--kernel", "cpu.wrong_value", "--runs", "1", "--quiet"
+    )
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"rapt: cpu.wrong_value on {SMALL}: wrong: out[")
+
+
+@pytest.fixture(scope="module")
+def baseline(rapt, tmp_path_factory):
+    """A report in which naive was far faster, flash far slower, and other kernels were there."""
+    path = tmp_path_factory.mktemp("baseline") / "old.json"
+    rapt.ok("bench", SMALL, OTHER, "--runs", "1", "--quiet", "--json", path)
+    report = json.loads(path.read_text())
+    factors = {"cpu.naive": 1e-6, "cpu.flash": 1e6}
+    rows = [row for row in report["rows"] if row["kernel"] != "cpu.split_kv"]
+    for row in rows:
+        row["seconds"] = row["seconds"] and row["seconds"] * factors.get(row["kernel"], 1)
+    rows.append(rows[0] | {"kernel": "cpu.gone", "problem": SMALL})
+    path.write_text(json.dumps(report | {"rows": rows}))
+    return path
+
+
+def test_a_baseline_tells_what_changed_and_what_got_slower_fails(rapt, baseline):
+    arguments = ["--runs", "1", "--quiet", "--baseline", baseline]
+    result = rapt("bench", SMALL, *arguments)
+    assert (result.returncode, result.stderr) == (1, "")
+    counts, head, slower, faster, here, there = result.stdout.splitlines()
+    assert counts.startswith(f"beside {baseline} of 20")
+    assert counts.endswith(": 1 slower and 1 faster by more than 10 %, 0 about the same")
+    assert head.split() == ["change", "before", "now", "kernel", "problem"]
+    assert slower.split()[0].startswith("+") and slower.endswith(f"cpu.naive  {SMALL}")
+    assert faster.split()[0] == "-100.0" and faster.endswith(f"cpu.flash  {SMALL}")
+    assert here == f'timed only here: cpu.split_kv on "{SMALL}"'
+    assert there.startswith(f'timed only in {baseline}: cpu.naive on "{OTHER}"')
+    assert f'cpu.gone on "{SMALL}"' in there
+    assert "cpu.split_kv on 2 problems\n" in rapt("bench", SMALL, OTHER, *arguments).stdout
+
+
+def test_a_threshold_decides_what_counts(rapt, baseline):
+    named = ["--kernel", "cpu.flash", "--runs", "1", "--quiet", "--baseline", baseline]
+    for percent, outcome in {99: "0 slower and 1 faster", 100: "0 slower and 0 faster"}.items():
+        printed = rapt.ok("bench", SMALL, *named, "--threshold", percent)
+        assert f"{outcome} by more than {percent} %, {percent - 99} about the same" in printed
+
+
+def test_a_baseline_of_another_machine_is_a_warning(rapt, baseline, tmp_path):
+    report = json.loads(baseline.read_text())
+    report["devices"][0] |= {"name": "Another Chip", "threads": 999}
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(report))
+    result = rapt("bench", SMALL, "--runs", "1", "--quiet", "--baseline", other)
+    assert result.stderr.startswith(f"rapt: warning: {other} is of Another Chip, 999 threads, and")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_baseline_that_cannot_be_compared_is_known_before_anything_is_timed(
+    rapt, baseline, tmp_path
+):
+    sentence = rapt.fails("bench", "b1 h9 s33 d16 f32", "--baseline", baseline)
+    assert f"{baseline} has no time of these problems on cpu; it was measured by `rapt" in sentence
+    sentence = rapt.fails("bench", SMALL, "--kernel", "cpu.split_kv", "--baseline", baseline)
+    assert "has no time of these problems on cpu by cpu.split_kv; " in sentence
+    good = json.loads(baseline.read_text())
+    wrong = tmp_path / "wrong.json"
+    for what, text in {
+        "parse error": "{",
+        "key 'schema' not found": "{}",
+        "its schema is 999; this rapt reads 1": json.dumps(good | {"schema": 999}),
+        "type must be string": json.dumps(good | {"command": 3}),
+    }.items():
+        wrong.write_text(text)
+        sentence = rapt.fails("bench", SMALL, "--baseline", wrong)
+        assert sentence.startswith(f"{wrong} is not what rapt bench --json writes: "), what
+        assert what in sentence
+    assert "cannot read no/such.json: " in rapt.fails("bench", SMALL, "--baseline", "no/such.json")
+
+
 def test_a_refusal_is_a_row_without_times(files):
     table, report, _ = files
     row = row_of(report, TOO_LARGE, "cpu.naive")
@@ -170,6 +272,9 @@ def test_rows_go_to_standard_output_and_the_table_to_the_other(rapt):
         (["b1 h2 s33 d16 nonsense"], "cannot read 'nonsense'"),
         ([SMALL, "--json", "no/such/folder/rows.json"], "no/such/folder/rows.json"),
         ([SMALL, "--seconds", "-1"], "--seconds"),
+        ([SMALL, "--seconds", "1", "--runs", "1"], "--seconds excludes --runs"),
+        ([SMALL, "--runs", "0"], "--runs"),
+        ([SMALL, "--threshold", "5"], "--threshold requires --baseline"),
         ([SMALL, "--kernel", "cpu.nobody"], "there is no kernel 'cpu.nobody'"),
     ],
 )

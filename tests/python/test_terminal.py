@@ -86,6 +86,21 @@ def test_every_line_fits_the_terminal(rapt, columns, arguments):
     assert terminal.shown and not [line for line in terminal.lines() if len(line) > columns]
 
 
+def test_what_changed_since_a_baseline_fits_the_terminal(rapt, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bench = ["bench", SMALL, MANY_WORDS, "--runs", "1"]
+    rapt.ok(*bench, "--json", "old.json")
+    report = json.loads(open("old.json").read())
+    report["rows"][0]["kernel"] = "cpu.gone"
+    for row in report["rows"]:
+        row["seconds"] = row["seconds"] and row["seconds"] / 1e6
+    open("old.json", "w").write(json.dumps(report))
+    terminal = Terminal(rapt, 60, *bench, "--baseline", "old.json")
+    assert terminal.end() == 1, terminal.shown
+    assert "beside old.json" in terminal.shown and "timed only in old.json" in terminal.shown
+    assert not [line for line in terminal.lines() if len(line) > 60]
+
+
 def header(rapt, columns, *arguments):
     terminal = Terminal(rapt, columns, "bench", SMALL, "--seconds", "0", *arguments)
     terminal.end()
@@ -104,7 +119,7 @@ def test_a_narrow_terminal_drops_columns_in_the_order_that_help_tells(rapt):
         dropped = len(everything) - len(shown)
         assert shown == [column for column in everything if column not in order[:dropped]]
         seen.add(len(shown))
-    assert header(rapt, 80) == [column for column in everything if column != "config"]
+    assert header(rapt, 80) == [name for name in everything if name not in ("config", "workspace")]
     assert min(seen) == len(everything) - len(order)
     assert everything == re.split(
         r"  +", rapt.ok("bench", SMALL, "--seconds", "0").splitlines()[1].strip()

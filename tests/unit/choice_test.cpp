@@ -20,6 +20,14 @@ TEST(Samples, HaveAMedianThatOneOutlierDoesNotMove) {
   EXPECT_EQ(samples({3, 1, 100}).least(), 1);
 }
 
+TEST(Samples, SpreadIsHalfOfWhatLiesBetweenTheQuartilesAndOneOutlierDoesNotMoveIt) {
+  EXPECT_EQ(samples({5, 1, 3, 2, 4}).spread(), 1);
+  EXPECT_EQ(samples({500, 1, 3, 2, 4}).spread(), 1);
+  EXPECT_EQ(samples({1, 3}).spread(), 0.5);
+  EXPECT_EQ(samples({2, 2, 2}).spread(), 0);
+  EXPECT_EQ(samples({7}).spread(), std::nullopt);
+}
+
 TEST(Samples, AreEnoughAfterTheTimeAllowedButNotFewerThanThreeUnlessOneIsTooLong) {
   EXPECT_FALSE(Samples().enough(0));
   EXPECT_FALSE(samples({0.3, 0.3}).enough(0.5));

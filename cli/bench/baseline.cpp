@@ -1,0 +1,141 @@
+#include "cli/bench/baseline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/arrays/input_file.hpp"
+#include "cli/bench/report.hpp"
+#include "cli/table.hpp"
+#include "cli/terminal.hpp"
+#include "src/core/text.hpp"
+
+namespace rapt::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json report_in(const std::string& path) {
+  const std::vector<std::byte> bytes = read_file(path);
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  const Json report = Json::parse(text, text + bytes.size());
+  const auto schema = report.at("schema").get<int>();
+  if (schema != report_schema) {
+    throw std::runtime_error(
+        fmt::format("its schema is {}; this rapt reads {}", schema, report_schema));
+  }
+  return report;
+}
+
+std::string machine_text(std::string_view chip, std::int64_t threads) {
+  return fmt::format("{}, {} threads", chip, threads);
+}
+
+}  // namespace
+
+Baseline::Baseline(std::string path) : path_(std::move(path)) {
+  try {
+    const Json report = report_in(path_);
+    report.at("date").get_to(date_);
+    report.at("command").get_to(command_);
+    for (const Json& device : report.at("devices")) {
+      machines_.push_back({device.at("device").get<std::string>(),
+                           device.at("name").get<std::string>(),
+                           device.at("threads").get<std::int64_t>()});
+    }
+    for (const Json& row : report.at("rows")) {
+      if (row.at("status") != "ok" || row.at("seconds").is_null()) continue;
+      rows_.push_back({row.at("problem").get<std::string>(), row.at("device").get<std::string>(),
+                       row.at("kernel").get<std::string>(), row.at("seconds").get<double>()});
+    }
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} is not what rapt bench --json writes: {}", path_, error.what()));
+  }
+}
+
+bool Baseline::covers(std::span<const Problem> problems, const Device& device,
+                      std::string_view kernel) const {
+  return std::ranges::any_of(rows_, [&](const Row& row) {
+    const auto is_row = [&](const Problem& each) { return each.to_string() == row.problem; };
+    return row.device == device.to_string() && (kernel.empty() || row.kernel == kernel) &&
+           std::ranges::any_of(problems, is_row);
+  });
+}
+
+std::string Baseline::other_machine(const Device& device) const {
+  const auto machine = std::ranges::find(machines_, device.to_string(), &Machine::device);
+  if (machine == machines_.end()) return "";
+  const std::string then = machine_text(machine->chip, machine->threads);
+  const std::string now = machine_text(device.name, device.threads);
+  if (then == now) return "";
+  return fmt::format("{} is of {}, and this is {}: times may differ for that alone", path_, then,
+                     now);
+}
+
+Changes::Changes(const Baseline& baseline, std::span<const Measurement> rows, double threshold)
+    : path_(baseline.path_), date_(baseline.date_), threshold_(threshold) {
+  std::vector<Baseline::Row> left = baseline.rows_;
+  for (const Measurement& row : rows) {
+    if (!row.seconds || row.status != "ok") continue;
+    const auto before = std::ranges::find_if(left, [&](const Baseline::Row& each) {
+      return each.problem == row.problem && each.device == row.device && each.kernel == row.kernel;
+    });
+    if (before == left.end()) {
+      only_here_.push_back({row.kernel, row.problem});
+      continue;
+    }
+    const Change change = {row.kernel, row.problem, before->seconds, *row.seconds};
+    left.erase(before);
+    const bool slower = change.percent() > threshold, faster = change.percent() < -threshold;
+    ++(slower ? slower_ : faster ? faster_ : same_);
+    if (slower || faster) changed_.push_back(change);
+  }
+  for (const Baseline::Row& row : left) only_there_.push_back({row.kernel, row.problem});
+  std::ranges::stable_sort(changed_, std::greater(), &Change::percent);
+}
+
+// A kernel with several problems is said once.
+std::string Changes::listed(std::span<const Timed> rows) {
+  std::string result;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string& kernel = rows[i].kernel;
+    if (std::ranges::count(rows.first(i), kernel, &Timed::kernel) > 0) continue;
+    const auto problems = std::ranges::count(rows, kernel, &Timed::kernel);
+    result += fmt::format("{}{} on {}", result.empty() ? "" : ", ", kernel,
+                          problems == 1 ? fmt::format("\"{}\"", rows[i].problem)
+                                        : fmt::format("{} problems", problems));
+  }
+  return result;
+}
+
+std::string Changes::to_string(std::optional<std::size_t> width) const {
+  const std::string counts =
+      fmt::format("beside {} of {}: {} slower and {} faster by more than {:g} %, {} about the same",
+                  path_, date_, slower_, faster_, threshold_, same_);
+  std::string result = wrapped(counts, width, 2) + "\n";
+  Table table;
+  table.column("  change", Align::right);
+  table.column("before", Align::right);
+  table.column("now", Align::right);
+  table.column("kernel");
+  table.column("problem");
+  for (const Change& change : changed_) {
+    table.row({fmt::format("  {:+.1f} %", change.percent()), human_seconds(change.before),
+               human_seconds(change.now), change.kernel, change.problem});
+  }
+  if (!changed_.empty()) result += table.to_string(width);
+  const auto say = [&](std::string_view where, std::span<const Timed> rows) {
+    if (rows.empty()) return;
+    result += wrapped(fmt::format("timed only {}: {}", where, listed(rows)), width, 2) + "\n";
+  };
+  say("here", only_here_);
+  say("in " + path_, only_there_);
+  return result;
+}
+
+}  // namespace rapt::cli
