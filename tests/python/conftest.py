@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import subprocess
 
 import pytest
 
@@ -23,6 +24,17 @@ def source_dir():
 @pytest.fixture(scope="session")
 def build_dir():
     return _path("RAPT_BUILD_DIR")
+
+
+@pytest.fixture(scope="session")
+def prefix(build_dir, tmp_path_factory):
+    """An installed rapt."""
+    installed = tmp_path_factory.mktemp("installed") / "first"
+    subprocess.run(
+        ["cmake", "--install", build_dir, "--prefix", installed], check=True, capture_output=True
+    )
+    # Nothing installed may remember where it was installed to.
+    return installed.rename(installed.with_name("moved"))
 
 
 @pytest.fixture(scope="session")

@@ -15,14 +15,6 @@ def run(*command, **options):
     return result.stdout
 
 
-@pytest.fixture(scope="module")
-def prefix(build_dir, tmp_path_factory):
-    installed = tmp_path_factory.mktemp("installed") / "first"
-    run("cmake", "--install", build_dir, "--prefix", installed)
-    # Nothing installed may remember where it was installed to.
-    return installed.rename(installed.with_name("moved"))
-
-
 def installed_file(prefix, name):
     found = [path for path in prefix.rglob(name)]
     assert len(found) == 1, f"{name}: {found}"

@@ -86,6 +86,11 @@ def test_every_line_fits_the_terminal(rapt, columns, arguments):
     assert terminal.shown and not [line for line in terminal.lines() if len(line) > columns]
 
 
+def test_a_quiet_bench_shows_nothing(rapt):
+    terminal = Terminal(rapt, 80, "bench", SMALL, "--runs", "1", "--quiet")
+    assert (terminal.end(), terminal.shown) == (0, "")
+
+
 def test_what_changed_since_a_baseline_fits_the_terminal(rapt, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bench = ["bench", SMALL, MANY_WORDS, "--runs", "1"]
