@@ -21,13 +21,13 @@ fn installed() -> Option<PathBuf> {
     let answer =
         Command::new("pkg-config").args(["--variable=libdir", "rapt-shared"]).output().ok()?;
     let folder = PathBuf::from(String::from_utf8(answer.stdout).ok()?.trim());
-    holds_library(&folder).then(|| folder)
+    holds_library(&folder).then_some(folder)
 }
 
 fn built() -> Option<PathBuf> {
     let crate_folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
     let folder = crate_folder.parent()?.parent()?.join("build/release/src");
-    holds_library(&folder).then(|| folder)
+    holds_library(&folder).then_some(folder)
 }
 
 fn holds_library(folder: &Path) -> bool {
