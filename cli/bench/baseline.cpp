@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "cli/arrays/input_file.hpp"
 #include "cli/bench/report.hpp"
+#include "cli/limits/limits.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "src/core/text.hpp"
@@ -29,38 +29,48 @@ Json report_in(const std::string& path) {
   return report;
 }
 
-std::string machine_text(std::string_view chip, std::int64_t threads) {
-  return fmt::format("{}, {} threads", chip, threads);
+std::string machine_text(const Device& device) {
+  return fmt::format("{}, {}", device.name, width_of(device));
+}
+
+Baseline::Row row_from(const Json& row) {
+  Baseline::Row result = {row.at("problem").get<std::string>(), row.at("device").get<std::string>(),
+                          row.at("kernel").get<std::string>(), row.at("seconds").get<double>()};
+  if (result.seconds > 0) return result;
+  throw std::runtime_error(
+      fmt::format("{} takes {} seconds; times are above 0", result.kernel, result.seconds));
 }
 
 }  // namespace
 
-Baseline::Baseline(std::string path) : path_(std::move(path)) {
+Baseline Baseline::read(const std::string& path) {
+  Baseline baseline;
+  baseline.path = path;
   try {
-    const Json report = report_in(path_);
-    report.at("date").get_to(date_);
-    report.at("command").get_to(command_);
+    const Json report = report_in(path);
+    report.at("date").get_to(baseline.date);
+    report.at("command").get_to(baseline.command);
     for (const Json& device : report.at("devices")) {
-      machines_.push_back({device.at("device").get<std::string>(),
-                           device.at("name").get<std::string>(),
-                           device.at("threads").get<std::int64_t>()});
+      baseline.machines.push_back(
+          {device.at("device").get<std::string>(), device.at("name").get<std::string>(),
+           device.at("threads").get<std::int32_t>(), device.value("multiprocessors", 0)});
     }
     for (const Json& row : report.at("rows")) {
-      if (row.at("status") != "ok" || row.at("seconds").is_null()) continue;
-      rows_.push_back({row.at("problem").get<std::string>(), row.at("device").get<std::string>(),
-                       row.at("kernel").get<std::string>(), row.at("seconds").get<double>()});
+      const bool timed = row.at("status") == "ok" && !row.at("seconds").is_null();
+      if (timed) baseline.rows.push_back(row_from(row));
     }
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} is not what rapt bench --json writes: {}", path_, error.what()));
+                fmt::format("{} is not what rapt bench --json writes: {}", path, error.what()));
   }
+  return baseline;
 }
 
 bool Baseline::covers(std::span<const Problem> problems, const Device& device,
                       std::string_view kernel) const {
-  return std::ranges::any_of(rows_, [&](const Row& row) {
+  return std::ranges::any_of(rows, [&](const Row& row) {
     const auto is_row = [&](const Problem& each) { return each.to_string() == row.problem; };
     return row.device == device.to_string() && (kernel.empty() || row.kernel == kernel) &&
            std::ranges::any_of(problems, is_row);
@@ -68,18 +78,21 @@ bool Baseline::covers(std::span<const Problem> problems, const Device& device,
 }
 
 std::string Baseline::other_machine(const Device& device) const {
-  const auto machine = std::ranges::find(machines_, device.to_string(), &Machine::device);
-  if (machine == machines_.end()) return "";
-  const std::string then = machine_text(machine->chip, machine->threads);
-  const std::string now = machine_text(device.name, device.threads);
+  const auto machine = std::ranges::find(machines, device.to_string(), &Machine::device);
+  if (machine == machines.end()) return "";
+  Device other = device;
+  other.name = machine->chip;
+  other.threads = machine->threads;
+  other.multiprocessors = machine->multiprocessors;
+  const std::string then = machine_text(other), now = machine_text(device);
   if (then == now) return "";
-  return fmt::format("{} is of {}, and this is {}: times may differ for that alone", path_, then,
+  return fmt::format("{} is of {}, and this is {}: times may differ for that alone", path, then,
                      now);
 }
 
 Changes::Changes(const Baseline& baseline, std::span<const Measurement> rows, double threshold)
-    : path_(baseline.path_), date_(baseline.date_), threshold_(threshold) {
-  std::vector<Baseline::Row> left = baseline.rows_;
+    : path_(baseline.path), date_(baseline.date), threshold_(threshold) {
+  std::vector<Baseline::Row> left = baseline.rows;
   for (const Measurement& row : rows) {
     if (!row.seconds || row.status != "ok") continue;
     const auto before = std::ranges::find_if(left, [&](const Baseline::Row& each) {

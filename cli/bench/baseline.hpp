@@ -11,22 +11,7 @@
 
 namespace rapt::cli {
 
-class Baseline {
- public:
-  // Throws Error if the file is no report of rapt bench.
-  explicit Baseline(std::string path);
-
-  // Whether any row is of one of these problems, on this device, by this kernel (empty: any).
-  bool covers(std::span<const Problem> problems, const Device& device,
-              std::string_view kernel) const;
-
-  const std::string& path() const { return path_; }
-  const std::string& command() const { return command_; }  // that measured it
-  // What differs between its machine and this one, as a sentence; empty: nothing.
-  std::string other_machine(const Device& device) const;
-
- private:
-  friend class Changes;
+struct Baseline {
   // A row with a time, of a result that was right.
   struct Row {
     std::string problem, device, kernel;
@@ -34,12 +19,21 @@ class Baseline {
   };
   struct Machine {
     std::string device, chip;
-    std::int64_t threads;
+    std::int32_t threads, multiprocessors;
   };
 
-  std::string path_, date_, command_;
-  std::vector<Machine> machines_;
-  std::vector<Row> rows_;
+  std::string path, date, command;  // the command measured it
+  std::vector<Machine> machines;
+  std::vector<Row> rows;
+
+  // Throws Error if the file is no report of rapt bench.
+  static Baseline read(const std::string& path);
+
+  // Whether any row is of one of these problems, on this device, by this kernel (empty: any).
+  bool covers(std::span<const Problem> problems, const Device& device,
+              std::string_view kernel) const;
+  // What differs between its machine and this one, as a sentence; empty: nothing.
+  std::string other_machine(const Device& device) const;
 };
 
 // What a run came to beside a baseline: medians that are more than `threshold` percent of the

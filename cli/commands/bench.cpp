@@ -63,13 +63,12 @@ std::FILE* table_stream(const BenchOptions& options) {
 std::optional<Baseline> baseline_for(const BenchOptions& options, const SharedOptions& shared,
                                      std::span<const Problem> problems, const Device& device) {
   if (options.baseline.empty()) return std::nullopt;
-  Baseline baseline(options.baseline);
+  Baseline baseline = Baseline::read(options.baseline);
   if (!baseline.covers(problems, device, shared.kernel)) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("{} has no time of these problems on {}{}; it was measured by `{}`",
-                    options.baseline, device.to_string(),
-                    shared.kernel.empty() ? "" : " by " + shared.kernel, baseline.command()));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} has no time of these problems on {}{}; it was measured by `{}`",
+                            options.baseline, device.to_string(),
+                            shared.kernel.empty() ? "" : " by " + shared.kernel, baseline.command));
   }
   if (const std::string other = baseline.other_machine(device); !other.empty())
     print_warning(other);

@@ -188,6 +188,9 @@ def test_a_baseline_that_cannot_be_compared_is_known_before_anything_is_timed(
         "key 'schema' not found": "{}",
         "its schema is 999; this rapt reads 1": json.dumps(good | {"schema": 999}),
         "type must be string": json.dumps(good | {"command": 3}),
+        "cpu.gone takes 0 seconds; times are above 0": json.dumps(
+            good | {"rows": [good["rows"][-1] | {"seconds": 0}]}
+        ),
     }.items():
         wrong.write_text(text)
         sentence = rapt.fails("bench", SMALL, "--baseline", wrong)
