@@ -6,17 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "python/module/fault.hpp"
+
 namespace rapt_python {
 namespace {
 
 using rapt::DType;
-
-template <class... Parts>
-[[noreturn]] void fault(const Parts&... parts) {
-  std::string sentence;
-  ((sentence += parts), ...);
-  throw rapt::Error(rapt::ErrorCode::invalid_argument, sentence);
-}
 
 const dlpack::ExchangeApi* find_exchange(nb::handle type) {
   if (!nb::hasattr(type, "__dlpack_c_exchange_api__")) return nullptr;

@@ -2,6 +2,7 @@
 // arrays where the caller gives none.
 #include <algorithm>
 
+#include "python/module/fault.hpp"
 #include "python/module/request.hpp"
 
 namespace rapt_python {
@@ -10,10 +11,6 @@ namespace {
 using rapt::DType;
 using rapt::Tensor;
 using rapt::TensorInfo;
-
-[[noreturn]] void fault(const std::string& sentence) {
-  throw rapt::Error(rapt::ErrorCode::invalid_argument, sentence);
-}
 
 // What a gradient is of: q for dq.
 const TensorInfo& primal_of(const TensorInfo& gradient) {

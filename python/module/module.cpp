@@ -10,6 +10,7 @@
 #include "python/module/interruptible.hpp"
 #include "python/module/memory.hpp"
 #include "python/module/request.hpp"
+#include "python/module/xla_calls.hpp"
 
 namespace rapt_python {
 namespace {
@@ -208,4 +209,5 @@ NB_MODULE(_rapt, module) {
   define_plan(module);
   define_memory(module);
   define_catalogue(module);
+  module.def("xla_handlers", &xla_handlers);
 }

@@ -1,5 +1,6 @@
 #include "python/module/request.hpp"
 
+#include "python/module/fault.hpp"
 #include "python/module/interruptible.hpp"
 
 namespace rapt_python {
@@ -7,10 +8,6 @@ namespace {
 
 using rapt::DType;
 using rapt::Tensor;
-
-[[noreturn]] void fault(const std::string& sentence) {
-  throw rapt::Error(rapt::ErrorCode::invalid_argument, sentence);
-}
 
 std::string axes_of(const Array& array) {
   return std::to_string(array.axes()) + (array.axes() == 1 ? " axis" : " axes");

@@ -2,8 +2,9 @@
 
     out = rapt.attention(q, k, v, causal=True)     # NumPy, PyTorch, JAX, CuPy: (batch, seq, head, dim)
 
-`rapt.torch` stands in for PyTorch's and FlashAttention's functions, `rapt.transformers.register()`
-puts rapt under Hugging Face's models, and `python -m rapt.report` draws benchmark results."""
+`rapt.torch` stands in for PyTorch's and FlashAttention's functions, `rapt.jax` is for JAX's compiled
+programs, `rapt.transformers.register()` puts rapt under Hugging Face's models, and `python -m
+rapt.report` draws benchmark results."""
 
 from ._gradients import Gradients
 from ._rapt import (

@@ -23,7 +23,7 @@ class Torch:
     """What the exchange API makes is foreign to PyTorch's allocator, whose `record_stream` passes
     it over; so PyTorch's own function makes it."""
 
-    def __init__(self) -> None:
+    def __init__(self, array_type: type) -> None:
         import torch
 
         self._torch = torch
@@ -52,7 +52,7 @@ class Torch:
 
 
 class CuPy:
-    def __init__(self) -> None:
+    def __init__(self, array_type: type) -> None:
         import cupy
 
         self._cupy = cupy
@@ -72,9 +72,14 @@ class Jax:
 
     read_only = True
 
-    def __init__(self) -> None:
+    def __init__(self, array_type: type) -> None:
         import jax
 
+        if issubclass(array_type, jax.core.Tracer):
+            raise TypeError(
+                "an array is traced (by jax.jit, grad or vmap) and has no numbers yet; call "
+                "rapt.jax.attention, which is for JAX's compiled programs"
+            )
         self.finished = jax.dlpack.from_dlpack
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: str) -> Any:
@@ -107,7 +112,7 @@ def adapter(array_type: type) -> Any:
     for base in array_type.__mro__:
         library = base.__module__.partition(".")[0]
         if library in _ADAPTERS:
-            return _ADAPTERS[library]()
+            return _ADAPTERS[library](array_type)
     return Other()
 
 

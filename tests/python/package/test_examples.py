@@ -56,6 +56,12 @@ def test_torch_model(source_dir):
     assert max(differences(run_example(source_dir, "torch_model.py"))) < 1e-5
 
 
+def test_jax_model(source_dir):
+    pytest.importorskip("jax", reason="JAX is not installed; rapt does not need it")
+    found = differences(run_example(source_dir, "jax_model.py"))
+    assert len(found) == 2 and max(found) < 1e-5
+
+
 def test_transformers_model(source_dir):
     pytest.importorskip("transformers", reason="transformers is not installed")
     assert "the same tokens as sdpa: True" in run_example(source_dir, "transformers_model.py")

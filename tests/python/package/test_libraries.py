@@ -27,7 +27,7 @@ class CuPy(types.ModuleType):
 def test_cupys_stream_is_that_of_the_arrays_device(monkeypatch):
     cupy = CuPy()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    adapter = _libraries.CuPy()
+    adapter = _libraries.CuPy(object)
     for index in range(2):
         array = types.SimpleNamespace(device=cupy.device(index))
         assert adapter.stream(array) == 1000 + index

@@ -23,8 +23,8 @@ def array(memory, axes=4):
     return view.reshape(view.shape[:axes]) if axes < 4 else view
 
 
-def call(case, problem, out, lse):
-    """The case as one would write it in Python."""
+def keywords(case, problem):
+    """The case as one would write it in Python, but for where it writes to."""
     inputs = case.inputs
     tensors = {name: array(inputs[name]) for name in ["bias", "mask"] if name in inputs}
     if "alibi" in inputs:
@@ -38,21 +38,21 @@ def call(case, problem, out, lse):
         tensors["kv_lengths"] = array(inputs["kv_lengths"], 1)
     if "page_table" in inputs:
         tensors["page_table"] = array(inputs["page_table"], 2)
-    return rapt.attention(
-        *(array(inputs[name]) for name in "qkv"),
-        window=(problem.left, problem.right),
-        first_keys=problem.first_keys,
-        offset=problem.offset,
-        softcap=problem.softcap,
-        scale=problem.scale,
-        max_q_len=problem.q_len if problem.varlen else None,
-        max_kv_len=problem.kv_len if problem.varlen or problem.page_size else None,
-        batch_invariant=problem.batch_invariant,
-        tf32=problem.tf32,
-        return_lse=problem.lse,
-        out=(out, lse) if problem.lse else out,
-        **tensors,
-    )
+    return tensors | {
+        "q": array(inputs["q"]),
+        "k": array(inputs["k"]),
+        "v": array(inputs["v"]),
+        "window": (problem.left, problem.right),
+        "first_keys": problem.first_keys,
+        "offset": problem.offset,
+        "softcap": problem.softcap,
+        "scale": problem.scale,
+        "max_q_len": problem.q_len if problem.varlen else None,
+        "max_kv_len": problem.kv_len if problem.varlen or problem.page_size else None,
+        "batch_invariant": problem.batch_invariant,
+        "tf32": problem.tf32,
+        "return_lse": problem.lse,
+    }
 
 
 def test_random_problems_give_what_numpy_gives(dump_program):
@@ -62,8 +62,9 @@ def test_random_problems_give_what_numpy_gives(dump_program):
         results = case.results["cpu.oracle"]
         for memory in results.values():
             memory.data = np.full_like(memory.data, 0xFF)
-        lse = array(results["lse"], 3) if problem.lse else None
-        call(case, problem, array(results["out"]), lse)
+        out = array(results["out"])
+        out = (out, array(results["lse"], 3)) if problem.lse else out
+        rapt.attention(**keywords(case, problem), out=out)
         expected = reference.attention(problem, case.inputs)
         found = comparison.kernel_faults(problem, results, expected, case.results["bounds"])
         found += comparison.misplaced_writes(results, expected)
