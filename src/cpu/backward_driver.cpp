@@ -57,7 +57,6 @@ struct BackwardShape {
   Index scratch, lse, row_deltas;
   Index key_rows;   // of a tile
   Index unseen;     // a row of zeros
-  Index rounded;    // rows of dout
   Index bias_sums;  // doubles
 
   BackwardShape(const Problem& p, const BackwardEngine& backward) {
@@ -106,14 +105,8 @@ struct BackwardShape {
     take(row_deltas, tile_queries);
     take(key_rows, tile_keys * std::max(qk_stride, v_stride));
     take(unseen, dims);
-    take(rounded, rounds_dout(p, backward) ? tile_queries * p.v_dim : 0);
     take(bias_sums, p.dbias.present() ? 2 * tile_queries * tile_keys : 0);
     slot_floats = end;
-  }
-
-  // Whether dout has more bits than the engine packs.
-  static bool rounds_dout(const Problem& p, const BackwardEngine& backward) {
-    return backward.packs != DType::none && backward.packs != p.out_dtype;
   }
 
   // Bytes, or nothing where that overflows: sizes are bounded by validate(), products are not.
@@ -298,26 +291,13 @@ class FlashBackward {
     }
     pack_rows(problem_.dtype, q.data(), queries.rows, call_.qk_dim, memory + shape_.q_rows,
               memory + shape_.q_factors);
-    if (BackwardShape::rounds_dout(problem_, engine_))
-      round_rows(dout.data(), queries.rows, memory);
-    const DType dtype = engine_.packs == DType::none ? problem_.out_dtype : engine_.packs;
-    pack_rows(dtype, dout.data(), queries.rows, call_.v_dim, memory + shape_.dout_rows,
+    pack_rows(problem_.out_dtype, dout.data(), queries.rows, call_.v_dim, memory + shape_.dout_rows,
               memory + shape_.dout_factors);
   }
   void pack_rows(DType dtype, const void* const* rows, Index count, Index dims, void* by_rows,
                  void* factors) const {
     engine_.operands->pack_queries(dtype, rows, count, dims, by_rows);
     engine_.pack_factors(dtype, rows, count, dims, factors);
-  }
-  // Rows of f32 in the type that the engine packs.
-  void round_rows(const void** rows, Index count, float* memory) const {
-    auto* next = reinterpret_cast<std::byte*>(memory + shape_.rounded);
-    for (Index row = 0; row < count; ++row) {
-      row_operations().store(engine_.packs, static_cast<const float*>(rows[row]), 1, call_.v_dim,
-                             next);
-      rows[row] = next;
-      next += call_.v_dim * size_in_bytes(engine_.packs);
-    }
   }
 
   static const void* address(const void* data, DType dtype, Index at) {

@@ -42,7 +42,6 @@ struct GradientTile {
 
 struct BackwardEngine {
   const Engine* operands;  // packs them
-  DType packs;             // the only element type that it packs; none: any
   semantics::Index tile_queries, tile_keys;
   semantics::Index chunk_tiles;  // tiles of keys whose operands and sums stay in the cache together
   semantics::Index scratch_bytes;

@@ -205,7 +205,6 @@ struct TileBackward : BackwardTileShape {
   static const BackwardEngine& engine() {
     static const BackwardEngine table = {
         .operands = &Products::engine(),
-        .packs = DType::bf16,
         .tile_queries = tile_queries,
         .tile_keys = tile_keys,
         .chunk_tiles = 8,

@@ -116,7 +116,6 @@ const float* key_rows(const float* sums, Index, float*) { return sums; }
 const BackwardEngine& vector_backward_engine() {
   static const BackwardEngine table = {
       .operands = &f32_engine(),
-      .packs = DType::none,
       .tile_queries = tile_queries,
       .tile_keys = tile_keys,
       .chunk_tiles = 4,

@@ -8,6 +8,9 @@ namespace {
 
 Support supports(const Problem& problem, const Device& device) {
   if (problem.dtype != DType::bf16) return Support::no("it computes in bf16 only");
+  if (problem.out_dtype != DType::bf16)
+    return Support::no(
+        "out and dout are f32, and it multiplies bf16 only; cpu.flash_backward does");
   if (!device.has("amx_bf16") || !amx_backward_engine())
     return Support::no(
         "this processor has no AMX tiles for bf16, or the system does not grant them");

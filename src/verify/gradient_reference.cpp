@@ -54,7 +54,6 @@ class Model {
                        : unit_roundoff(backward.problem.dtype)) {}
 
   const Roundings& roundings() const { return roundings_; }
-  double dout_unit() const { return dout_unit_; }
 
   Coefficients operator()(const GradientRow& row, const GradientKey& key) const {
     const PairGradient pair = pair_gradient(backward_, row, key);
@@ -77,11 +76,10 @@ class Model {
     result.in_range = std::isfinite(pair.weight) && std::isfinite(pair.of_score) &&
                       of_score < std::exp(hopeless) && deviation < std::exp(hopeless);
 
-    // P: rounded to the element type, or to TF32, before it meets dout, which may be rounded too.
+    // P: rounded to the element type, or to TF32, before it meets dout.
     Uncertain& weight = result.weight;
     weight = {pair.weight, pair.weight * of_score + std::min(pair.weight, roundings_.smallest),
-              square(std::hypot(rounding(), deviation_of_rounding * dout_unit_) * pair.weight),
-              square(pair.weight * deviation)};
+              square(rounding() * pair.weight), square(pair.weight * deviation)};
 
     // dS = P (dout · v − D).
     const double of_dout_v =
@@ -131,13 +129,11 @@ class Model {
   const double dout_unit_;
 };
 
-// Σ coefficient · vector. Terms must outlive it. `vector_unit`: what vectors may be rounded by.
+// Σ coefficient · vector. Terms must outlive it.
 class Sum {
  public:
-  Sum(const Roundings& roundings, std::size_t dims, bool rounds_coefficients,
-      double vector_unit = 0)
-      : unit_((rounds_coefficients ? std::max(roundings.weight, roundings.factors) : 0) +
-              vector_unit),
+  Sum(const Roundings& roundings, std::size_t dims, bool rounds_coefficients)
+      : unit_(rounds_coefficients ? std::max(roundings.weight, roundings.factors) : 0),
         all_(dims) {}
 
   void add(const Uncertain& coefficient, const double* vector) {
@@ -268,8 +264,7 @@ class Block {
   }
 
   GradientReference::Target dv(std::size_t key) const {
-    Sum sum(model_.roundings(), static_cast<std::size_t>(backward_.call.v_dim), true,
-            model_.dout_unit());
+    Sum sum(model_.roundings(), static_cast<std::size_t>(backward_.call.v_dim), true);
     for (std::size_t row = 0; row < rows_.size(); ++row)
       sum.add(pair(row, key).weight, rows_[row].dout.data());
     return of_key("dv", key, sum.finish(backward_.problem.dv_dtype, in_range_),

@@ -52,7 +52,7 @@ TEST(Backward, EveryKernelIsRightAcrossItsBlocksAndTiles) {
                            "b1 h1 q97 kv513 d300/350 f32 causal backward",
                            "b2 h4/2 q150 kv200 d64 f16 softcap20 bias:hqk backward:bias",
                            "b3 h8/2 q60 kv130 d32 bf16 varlen alibi sinks backward:sinks,alibi",
-                           "b1 h2/1 q300 kv290 d80/40 bf16 out:f32 window60+5 backward dv:f32",
+                           "b1 h2/1 q300 kv290 d80/40 bf16 window60+5 backward dv:f32",
                            "b2 h1 q290 kv200 d32 bf16 causal softcap9 kv_lengths backward",
                            "b2 h2/1 q130 kv300 d64 f32 window64+4 kv_lengths backward dq:f32"}) {
     expect_every_kernel_keeps_its_promise(Problem::parse(text), Device::cpu(2), 1);

@@ -134,7 +134,8 @@ constexpr Kernel cpu_flash_model = {
 };
 
 Support supports_backward(const Problem& problem, const Device& device) {
-  if (problem.dtype != DType::bf16) return Support::no("it computes in bf16 only");
+  if (problem.dtype != DType::bf16 || problem.out_dtype != DType::bf16)
+    return Support::no("it computes in bf16 only");
   return backward_support(problem, device, backward_engine());
 }
 

@@ -12,10 +12,10 @@ import plain
 import readme_lines
 
 
-def run_example(source_dir, name):
+def run_example(source_dir, name, *options):
     script = source_dir / "examples" / "python" / name
     result = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=False, env=os.environ
+        [sys.executable, script, *options], capture_output=True, text=True, check=False, env=os.environ
     )
     assert result.returncode == 0, result.stderr
     return result.stdout
@@ -60,6 +60,12 @@ def test_jax_model(source_dir):
     pytest.importorskip("jax", reason="JAX is not installed; rapt does not need it")
     found = differences(run_example(source_dir, "jax_model.py"))
     assert len(found) == 2 and max(found) < 1e-5
+
+
+def test_training_a_gpt(source_dir):
+    pytest.importorskip("torch", reason="PyTorch is not installed; rapt does not need it")
+    text = run_example(source_dir, "train_gpt.py", "--steps", "3")
+    assert max(differences(text)) < 1e-3 and text.endswith("losses and weights: True\n")
 
 
 def test_transformers_model(source_dir):

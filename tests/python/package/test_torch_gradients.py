@@ -1,5 +1,8 @@
 """Gradients through rapt.torch on CPU tensors, against those of PyTorch's own attention in f64."""
 
+import pathlib
+import runpy
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; rapt does not need it")
@@ -10,6 +13,10 @@ from rapt.torch import (  # noqa: E402
     flash_attn_varlen_func,
     flash_attn_with_kvcache,
     scaled_dot_product_attention,
+)
+
+EXAMPLE = runpy.run_path(
+    str(pathlib.Path(__file__).resolve().parents[3] / "examples" / "python" / "train_gpt.py")
 )
 
 
@@ -291,42 +298,18 @@ def test_tensors_without_memory_have_gradients_without_memory():
         assert gradient.is_meta and gradient.shape == (2, 4, 5, 8)
 
 
-class Gpt(torch.nn.Module):
-    """A language model of two layers."""
-
-    def __init__(self, attention):
-        super().__init__()
-        self.attention = attention
-        self.embedding = torch.nn.Embedding(17, 32)
-        self.positions = torch.nn.Parameter(torch.randn(24, 32) / 8)
-        self.projections = torch.nn.ModuleList(torch.nn.Linear(32, 96) for _ in range(2))
-        self.mixers = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(2))
-
-    def forward(self, ids):
-        x = self.embedding(ids) + self.positions[: ids.shape[1]]
-        for projection, mixer in zip(self.projections, self.mixers):
-            heads = projection(functional.layer_norm(x, (32,))).unflatten(-1, (12, 8))
-            q, k, v = heads.transpose(1, 2).chunk(3, dim=1)
-            mixed = self.attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
-            x = x + functional.gelu(mixer(mixed))
-        return x @ self.embedding.weight.T
-
-
-def losses(attention, steps=30):
+def small_gpt(attend):
+    """The model of examples/python/train_gpt.py, smaller."""
     torch.manual_seed(5)
-    model = Gpt(attention)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    first = torch.randint(17, (8, 1))
-    ids = (first + torch.arange(25) * 3) % 17  # the next number is three more
-    result = []
-    for _ in range(steps):
-        logits = model(ids[:, :-1])
-        loss = functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        result.append(loss.detach())
-    return torch.stack(result)
+    return EXAMPLE["Gpt"](attend, tokens=17, length=24, width=32, heads=4, layers=2)
+
+
+def counting_by_three(count):
+    return (torch.arange(count)[:, None] + torch.arange(25) * 3) % 17
+
+
+def losses(attend, steps=30):
+    return EXAMPLE["train"](small_gpt(attend), [counting_by_three(8)] * steps, "cpu", 1e-2)
 
 
 def test_a_small_gpt_learns_as_with_pytorchs_attention_and_twice_the_same():
@@ -337,19 +320,24 @@ def test_a_small_gpt_learns_as_with_pytorchs_attention_and_twice_the_same():
     assert torch.equal(got, losses(scaled_dot_product_attention))
 
 
-def test_processes_that_share_gradients_train(tmp_path):
+def train_a_share(rank, folder):
+    """In a process of its own: half of the sequences, and gradients shared with the other half's."""
     from torch.nn.parallel import DistributedDataParallel
 
-    ids = torch.arange(12)[None] % 17
     torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1
+        "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2
     )
-    try:
-        model = Gpt(scaled_dot_product_attention)
-        DistributedDataParallel(model)(ids).square().mean().backward()
-        got = [parameter.grad.clone() for parameter in model.parameters()]
-        model.zero_grad()
-        model(ids).square().mean().backward()
-        assert_equal(got, [parameter.grad for parameter in model.parameters()])
-    finally:
-        torch.distributed.destroy_process_group()
+    model = small_gpt(scaled_dot_product_attention)
+    share = counting_by_three(8)[rank::2]
+    its_losses = EXAMPLE["train"](DistributedDataParallel(model), [share] * 5, "cpu", 1e-2)
+    torch.save([its_losses, *model.state_dict().values()], f"{folder}/{rank}")
+    torch.distributed.destroy_process_group()
+
+
+def test_two_processes_that_share_gradients_train_as_one(tmp_path):
+    torch.multiprocessing.spawn(train_a_share, (str(tmp_path),), nprocs=2)
+    (one, *weights), (other, *other_weights) = (torch.load(tmp_path / rank) for rank in "01")
+    assert_equal(weights, other_weights)
+    alone = losses(scaled_dot_product_attention, steps=5)
+    torch.testing.assert_close((one + other) / 2, alone, rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(one, alone, rtol=1e-5, atol=1e-5)
