@@ -65,7 +65,7 @@ TEST(Backward, BitsAreTheSameInEveryRunWhateverTheNumberOfThreads) {
       // a long head, cut for many threads; a group's heads; sums
       Problem::parse("b1 h1 q100 kv2100 d64 f32 causal backward"),
       Problem::parse("b2 h4/2 s600 d32 bf16 causal backward dlse"),
-      Problem::parse("b2 h2 q70 kv1200 d16 f32 bias:k alibi sink backward:bias,sinks,alibi")};
+      Problem::parse("b2 h2 q70 kv1200 d16 f32 bias:k alibi sinks backward:bias,sinks,alibi")};
   for (std::uint64_t seed = 501; seed <= 500 + std::max<std::uint64_t>(1, cases() / 6); ++seed)
     problems.push_back(random_backward(seed));
   for (const Problem& problem : problems) {

@@ -18,17 +18,17 @@ HAND_PICKED = [
     "b2 h4/2 q5 kv9 d8/3 f16 backward dlse",
     "b2 h3/1 q7 kv7 d16 bf16 window3:0 backward dq:f32 dk:f32 dv:f32",
     "b2 h4/2 q9 kv30 d8 f32 causal window4+3 alibi backward:alibi",
-    "b2 h2 q20 kv9 d8 f32 window:1 offset-4 sink backward:sinks dlse",
+    "b2 h2 q20 kv9 d8 f32 window:1 offset-4 sinks backward:sinks dlse",
     "b1 h2 q6 kv9 d8 f32 causal offset-100 backward dlse",
-    "b1 h2 q6 kv9 d8 f32 causal offset-100 sink backward:sinks dlse",
-    "b2 h2 q3 kv0 d8 bf16 sink backward:sinks dlse",
+    "b1 h2 q6 kv9 d8 f32 causal offset-100 sinks backward:sinks dlse",
+    "b2 h2 q3 kv0 d8 bf16 sinks backward:sinks dlse",
     "b2 h2 q0 kv3 d8 f16 backward",
-    "b0 h2 s3 d8 f32 bias:hqk sink alibi backward:bias,sinks,alibi",
-    "b3 h4/2 q12 kv20 d8 f32 causal varlen20/30 sink backward:sinks",
-    "b3 h4/2 q12 kv20 d8 bf16 causal varlen20/30 lengths out:f32 backward",
-    "b4 h2 q3 kv21 d8 f32 lengths backward",
+    "b0 h2 s3 d8 f32 bias:hqk sinks alibi backward:bias,sinks,alibi",
+    "b3 h4/2 q12 kv20 d8 f32 causal varlen20/30 sinks backward:sinks",
+    "b3 h4/2 q12 kv20 d8 bf16 causal varlen20/30 kv_lengths out:f32 backward",
+    "b4 h2 q3 kv21 d8 f32 kv_lengths backward",
     "b3 h2 q5 kv9 d8 bf16 alibi:b varlen backward:alibi",
-    "b2 h2 s9 d8 f32 mask:bhqk sink backward:sinks dlse",
+    "b2 h2 s9 d8 f32 mask:bhqk sinks backward:sinks dlse",
     "b2 h3 q5 kv11 d8 f16 bias:bhqk:f32 softcap2 alibi backward:bias,alibi",
     "b2 h3 q5 kv11 d8 bf16 bhsd bias:k softcap30 scale0.5 dlse@40,1,4 backward:bias dlse dbias:f32",
     "b2 h3 q5 kv11 d8 f32 causal softcap3 scale-0.5 backward",
@@ -88,9 +88,9 @@ def test_random_problems_show_every_token_of_backward(found):
 
 # Problems that the checks themselves are checked with.
 SAMPLES = {
-    "dense": "b2 h4/2 q5 kv12 d8 f32 causal window3+2 offset3 bias:hqk alibi softcap50 sink "
+    "dense": "b2 h4/2 q5 kv12 d8 f32 causal window3+2 offset3 bias:hqk alibi softcap50 sinks "
     f"scale0.25 {ALL}",
-    "packed": "b3 h4/2 q6 kv12 d8 bf16 varlen lengths mask:bqk backward",
+    "packed": "b3 h4/2 q6 kv12 d8 bf16 varlen kv_lengths mask:bqk backward",
 }
 MODERATE_SEED = 15
 
