@@ -89,7 +89,7 @@ fn every_option_reaches_the_problem() -> Result<()> {
     };
     assert_eq!(
         Problem::of(&arguments, &options)?.to_string(),
-        "b1 h2 s4 d8 f32 window3:1+2 offset5 bias:qk mask:qk alibi softcap30 sink scale0.25 lse \
+        "b1 h2 s4 d8 f32 window3:1+2 offset5 bias:qk mask:qk alibi softcap30 sinks scale0.25 lse \
          batch-invariant tf32"
     );
     Ok(())
@@ -355,7 +355,7 @@ fn lengths_that_are_wrong_are_found_before_they_are_used() -> Result<()> {
     inputs.kv_lengths = Some(Tensor::dense(&lengths, &[1])?);
     let mut arguments = Forward::new(inputs, TensorMut::dense(&mut out, &SIZE)?);
     let expected = Options { total_kv: Some(3), ..Default::default() };
-    assert_eq!(Problem::of(&arguments, &expected)?.to_string(), "b1 h2 s4 d8 f32 lengths3");
+    assert_eq!(Problem::of(&arguments, &expected)?.to_string(), "b1 h2 s4 d8 f32 kv_lengths3");
     let (_, sentence) = kind_and_sentence(check(&arguments, &Options::default(), Device::Cpu));
     assert!(sentence.contains("kv_lengths[0] is 5"), "{sentence}");
     let result = attention(&mut arguments, &Options::default(), Device::Cpu);
