@@ -2,22 +2,34 @@
 its meaning. FlashAttention's functions are here too (they are in `rapt/flash_attn.py`).
 
     from rapt.torch import scaled_dot_product_attention
+    with rapt.torch.sdpa(): ...        # or under every call of PyTorch's own
 
 They are differentiable, once, in the tensors that have gradients in PyTorch, slopes and sinks too."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 import torch
+from torch.nn.attention.bias import CausalBias
 
 from ._rapt import attention as plain_attention
 from ._torch_autograd import refuse_tangents, with_contiguous_last_axis
+from ._torch_mode import InsteadOfTorch
 from ._torch_op import attention, nobody_watches
 from .flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
 
 __all__ = [
     "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache",
-    "scaled_dot_product_attention",
+    "scaled_dot_product_attention", "sdpa",
 ]  # fmt: skip
+
+
+def sdpa() -> AbstractContextManager[object]:
+    """Inside `with rapt.torch.sdpa():` every torch.nn.functional.scaled_dot_product_attention of
+    this thread is rapt's, however it is called from Python; nn.MultiheadAttention's too. What rapt
+    does not do goes to PyTorch, and is logged once for each reason (logging.getLogger("rapt"))."""
+    return InsteadOfTorch(scaled_dot_product_attention)
 
 
 def scaled_dot_product_attention(
@@ -85,6 +97,11 @@ def _check_kinds(**tensors: torch.Tensor | None) -> None:
                 f"{name} is a {type(tensor).__module__}.{type(tensor).__name__}; rapt.torch takes "
                 f"tensors: give torch.as_tensor({name}), or call rapt.attention, which takes arrays of "
                 "other libraries as they are"
+            )
+        if isinstance(tensor, CausalBias):  # what it holds says nothing
+            raise NotImplementedError(
+                f"{name} is a torch.nn.attention.bias.CausalBias; give is_causal=True, or call "
+                "flash_attn_func(causal=True), which aligns at the last key"
             )
         if tensor.is_nested:
             raise NotImplementedError(
