@@ -61,8 +61,9 @@ def attention(
         "max_q_len": max_q_len, "max_kv_len": max_kv_len,
     }  # fmt: skip
     options = {name: _number(name, value) for name, value in numbers.items() if value is not None}
-    options |= {"causal": bool(causal), "window": _window(window), "out_dtype": out_dtype}
-    options |= {"batch_invariant": bool(batch_invariant), "tf32": bool(tf32)}
+    truths = {"causal": causal, "batch_invariant": batch_invariant, "tf32": tf32}
+    options |= {name: bool(_static(name, value)) for name, value in truths.items()}
+    options |= {"window": _window(window), "out_dtype": out_dtype}
     tensors = {"q": q, "k": k, "v": v, "bias": bias, "mask": mask, "alibi": alibi, "sinks": sinks}
     indices = (q_starts, kv_starts, kv_lengths, page_table)
     tensors |= dict(zip(_INDICES, indices))
@@ -74,16 +75,17 @@ def attention(
     return tuple(found) if return_lse else found[0]
 
 
-def _traced(name: str, value: Any) -> None:
+def _static(name: str, value: Any) -> Any:
     if isinstance(value, jax.core.Tracer):
         raise TypeError(
             f"{name} is traced, and is a part of rapt's plan: give a number, or make it static "
             "(jax.jit(..., static_argnames=...)); a position that changes is the last of kv_lengths"
         )
+    return value
 
 
 def _number(name: str, value: Any) -> Any:
-    _traced(name, value)
+    value = _static(name, value)
     return float(value) if name in ("softcap", "scale") else operator.index(value)
 
 

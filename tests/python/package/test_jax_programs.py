@@ -1,6 +1,7 @@
 """rapt in JAX's compiled programs: under jit, grad and vmap, on the device that JAX uses by itself
 if rapt computes there, else on the CPU."""
 
+import concurrent.futures
 import functools
 import inspect
 import os
@@ -376,9 +377,26 @@ def test_wrong_arguments_are_sentences_when_a_program_is_traced(arguments, error
         jax.eval_shape(lambda arrays: attention(**arrays, **static), arrays)
 
 
-def test_a_traced_number_is_a_sentence():
-    with pytest.raises(TypeError, match="^offset is traced.*kv_lengths"):
-        jax.jit(lambda offset: attention(q, q, q, offset=offset))(1)
+@pytest.mark.parametrize("name", ["offset", "causal", "window"])
+def test_a_traced_number_is_a_sentence(name):
+    with pytest.raises(TypeError, match=f"^{name} is traced.*kv_lengths"):
+        jax.jit(lambda number: attention(q, q, q, **{name: number}))(1)
+
+
+def test_a_platform_without_a_device_is_a_sentence():
+    if any(device.backend == "cuda" for device in rapt.devices()):
+        pytest.skip("rapt sees a CUDA device here")
+    with pytest.raises(LookupError, match="cuda"):
+        jax.jit(attention).trace(q, q, q).lower(lowering_platforms=("cuda",))
+
+
+def test_programs_run_in_many_threads_at_once(random):
+    q, k, v = plain.inputs(random, (2, 65, 4, 8), (2, 70, 2, 8))
+    want = np.asarray(attention(q, k, v))
+    program = jax.jit(attention)
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        for got in threads.map(lambda _: np.asarray(program(q, k, v)), range(40)):
+            np.testing.assert_array_equal(got, want)
 
 
 def test_a_size_that_is_not_known_is_a_sentence():
