@@ -131,7 +131,7 @@ const rapt::Device& cuda_device(const xla::CallFrame& frame) {
   static auto& mutex = *new std::mutex;
   static auto& devices = *new std::unordered_map<std::int32_t, rapt::Device>;
   if (frame.api->struct_size < offsetof(xla::Api, device_ordinal_get) + sizeof(void*))
-    fault("this version of XLA does not say which GPU it calls for; use jaxlib 0.5 or newer");
+    fault("this version of XLA does not say which GPU it calls for; use jaxlib 0.7 or newer");
   xla::DeviceOrdinalGet get{sizeof get, nullptr, frame.context, 0};
   if (xla::Error* error = frame.api->device_ordinal_get(&get)) throw Failure{error};
   const std::lock_guard lock(mutex);
@@ -184,11 +184,12 @@ xla::Error* error_of(const xla::CallFrame& frame, xla::ErrorCode code, const cha
 }
 
 // XLA asks which version a handler was written for, and takes some before its own. What is used
-// here has not changed in any of version 0, so that the answer is XLA's own version of it.
+// here has not changed in any of version 0, so that the answer is XLA's own version of it; where
+// XLA brings no API to the question, that is 0.1.
 void tell_version(const xla::CallFrame& frame) {
   xla::Metadata& metadata = *reinterpret_cast<xla::MetadataExtension*>(frame.extension)->metadata;
-  const xla::Version& theirs = frame.api->version;
-  metadata.version = {sizeof metadata.version, nullptr, 0, theirs.major == 0 ? theirs.minor : 0};
+  const int minor = frame.api == nullptr ? 1 : frame.api->version.minor;
+  metadata.version = {sizeof metadata.version, nullptr, 0, minor};
   metadata.traits = 0;
 }
 
