@@ -66,8 +66,8 @@ def test_the_arguments_are_those_of_rapt_attention():
 
 
 def test_compiled_programs_give_what_rapt_attention_gives(dump_program):
-    """Every feature, on random problems, to the bit; what lies outside of packed sequences is
-    nobody's."""
+    """Every feature, on random problems, to the bit, but for denormal numbers, which are zero in some
+    threads of XLA's; what lies outside of packed sequences is nobody's."""
     for case in oracle_dump.cases(dump_program, 47000, 40):
         problem = problem_string.parse(case.problem)
         arguments = keywords(case, problem)
@@ -83,9 +83,11 @@ def test_compiled_programs_give_what_rapt_attention_gives(dump_program):
         with jax.default_device(jax.devices("cpu")[0]):
             got = jax.jit(lambda arrays: attention(**arrays, **static))(arrays)
         for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want)):
-            written = ~np.isnan(np.asarray(other, np.float32))
-            np.testing.assert_array_equal(
-                np.asarray(one)[written], other[written], err_msg=case.problem
+            one, other = np.asarray(one, np.float32), np.asarray(other, np.float32)
+            there = ~np.isnan(other)
+            smallest = np.finfo(np.float32).tiny
+            np.testing.assert_allclose(
+                one[there], other[there], rtol=0, atol=smallest, err_msg=case.problem
             )
 
 
