@@ -66,8 +66,8 @@ def test_the_arguments_are_those_of_rapt_attention():
 
 
 def test_compiled_programs_give_what_rapt_attention_gives(dump_program):
-    """Every feature, on random problems, to the bit, but for denormal numbers, which are zero in some
-    threads of XLA's; what lies outside of packed sequences is nobody's."""
+    """Every feature, on random problems, to the bit, but for denormal numbers, which are zero in
+    some threads of XLA's; what lies outside of packed sequences is nobody's."""
     for case in oracle_dump.cases(dump_program, 47000, 40):
         problem = problem_string.parse(case.problem)
         arguments = keywords(case, problem)
