@@ -84,10 +84,14 @@ std::string help_command(const CLI::App& app) {
   return parsed.empty() ? "rapt --help" : fmt::format("rapt {} --help", parsed.front()->get_name());
 }
 
+void print_unwritten(int fault) {
+  print_error(fmt::format("cannot write the results: {}", std::strerror(fault)));
+}
+
 // A reader that went away early (rapt kernels | head -1) had what it wanted: no fault.
 int finish_output(int code) {
   if (std::fflush(stdout) == 0 || errno == EPIPE) return code;
-  print_error(fmt::format("cannot write the results: {}", std::strerror(errno)));
+  print_unwritten(errno);
   return wrong_input;
 }
 
@@ -101,7 +105,10 @@ int perform(const Session& session) {
     print_error("there is not enough memory for this; try a smaller problem");
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::broken_pipe) return success;
-    print_error(error.what());
+    if (std::ferror(stdout))  // more than its buffer holds, and nowhere to put it
+      print_unwritten(error.code().value());
+    else
+      print_error(error.what());
   } catch (const std::exception& error) {
     print_error(fmt::format("a fault of rapt itself: {}", error.what()));
   }
