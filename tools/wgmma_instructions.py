@@ -75,9 +75,10 @@ def instruction(element, n):
     lines = ["", "template <>", f"struct WgmmaInstruction<{element}, {n}> {{"]
     if n in shared:
         arguments = f"{d}, uint64_t a, uint64_t b, bool add"
+        lines.append("  template <int both_are_mn_major = 0>")
         lines.append(f"  RAPT_DEVICE static void from_shared({arguments}) {{")
-        inputs = [("l", "a"), ("l", "b"), ("r", "int{add}")]
-        lines += ["    " + x for x in statement(n, k, types, "{0}, {1}", ", 0, 0", inputs)]
+        inputs = [("l", "a"), ("l", "b"), ("r", "int{add}"), ("n", "both_are_mn_major")]
+        lines += ["    " + x for x in statement(n, k, types, "{0}, {1}", ", {3}, {3}", inputs)]
         lines.append("  }")
     if n in registers:
         inputs = [("r", f"a[{i}]") for i in range(4)] + [("l", "b"), ("r", "int{add}")]

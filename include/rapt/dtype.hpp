@@ -5,6 +5,6 @@
 
 namespace rapt {
 
-enum class DType : int32_t { none = 0, f32 = 1, f16 = 2, bf16 = 3, i32 = 4, u8 = 5 };
+enum class DType : int32_t { none = 0, f32 = 1, f16 = 2, bf16 = 3, i32 = 4, u8 = 5, i64 = 6 };
 
 }  // namespace rapt

@@ -57,7 +57,8 @@ enum rapt_dtype {
   RAPT_DTYPE_F16 = 2,
   RAPT_DTYPE_BF16 = 3,
   RAPT_DTYPE_I32 = 4,
-  RAPT_DTYPE_U8 = 5
+  RAPT_DTYPE_U8 = 5,
+  RAPT_DTYPE_I64 = 6
 };
 
 enum rapt_backend {
@@ -89,6 +90,7 @@ typedef struct rapt_tensor {
  *   q_starts, kv_starts     [batch + 1] i32: packed sequences; kv_starts only if keys are not paged
  *   kv_lengths              [batch] i32: how many keys of each sequence are in use
  *   page_table              [batch, pages of a sequence] i32
+ *   seed                    [2] i64: of dropout, a seed and an offset; in the device's memory
  *
  * Backward, which is computed where dout is there, reads all of these, out and lse too, and
  *   dout, dlse              as out and lse: gradients of those; dlse may be absent
@@ -104,6 +106,7 @@ typedef struct rapt_arguments {
   rapt_tensor lse, bias, mask, alibi, sinks;
   rapt_tensor q_starts, kv_starts, kv_lengths, page_table;
   rapt_tensor dout, dlse, dq, dk, dv, dbias, dsinks, dalibi;
+  rapt_tensor seed;
 } rapt_arguments;
 
 typedef struct rapt_options {
@@ -121,6 +124,7 @@ typedef struct rapt_options {
   int64_t max_q_len, max_kv_len;     /* of one packed or paged sequence; absent: what can be */
   int64_t total_kv;                  /* expected sum of kv_lengths, for estimates only */
   int64_t window_first_keys;         /* of a sequence, that window_left does not hide; 0: none */
+  double dropout; /* probability that a pair is dropped, below 1, rounded to 1/256; 0: none */
 } rapt_options;
 
 /* Threads lent by the caller. parallel_for calls body(body_context, index) once for each index from

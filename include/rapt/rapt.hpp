@@ -90,6 +90,7 @@ struct RAPT_API Tensor {
 //   q_starts, kv_starts     [batch + 1] i32: packed sequences; kv_starts only if keys are not paged
 //   kv_lengths              [batch] i32: how many keys of each sequence are in use
 //   page_table              [batch, pages of a sequence] i32
+//   seed                    [2] i64: of dropout, a seed and an offset; in the device's memory
 // Backward, which is computed where dout is there, reads all of these, out and lse too, and
 //   dout, dlse              as out and lse: gradients of those; dlse may be absent
 // and writes
@@ -102,6 +103,7 @@ struct Arguments {
   Tensor q = {}, k = {}, v = {}, out = {}, lse = {}, bias = {}, mask = {}, alibi = {}, sinks = {};
   Tensor q_starts = {}, kv_starts = {}, kv_lengths = {}, page_table = {};
   Tensor dout = {}, dlse = {}, dq = {}, dk = {}, dv = {}, dbias = {}, dsinks = {}, dalibi = {};
+  Tensor seed = {};
 };
 
 // A tensor of Arguments by its name: for bindings, and whoever handles all of them alike.
@@ -136,6 +138,9 @@ struct Options {
   std::optional<std::int64_t> offset = {};  // position of query 0; absent: aligned at the end
   std::optional<float> scale = {};          // finite; absent: 1/√dim
   float softcap = 0;                        // 0: none
+  // Probability that a pair is dropped, below 1; 0: none. In steps of 1/256: rapt rounds it, and
+  // divides by 1 − what it was rounded to.
+  double dropout = 0;
   bool batch_invariant = false;  // a row's bits do not depend on what else is in the batch
   bool tf32 = false;             // single TF32 products allowed for f32
   // Upper bounds of one sequence, for packed queries and for packed or paged keys. Absent: the
@@ -180,6 +185,7 @@ struct RAPT_API Problem {
   std::optional<std::int64_t> offset = {};
   float scale = 0;
   float softcap = 0;
+  float dropout = 0;  // a multiple of 1/256
   ScoreTensor bias = {}, mask = {};
   bool alibi = false, alibi_per_sequence = false;  // slopes [head], or [batch, head]
   bool sinks = false, lse = false, batch_invariant = false, tf32 = false;

@@ -48,6 +48,7 @@ DType dtype_of(dlpack::DataType type) {
   if (type.code == dlpack::float_ && type.bits == 16) return DType::f16;
   if (type.code == dlpack::bfloat && type.bits == 16) return DType::bf16;
   if (type.code == dlpack::int_ && type.bits == 32) return DType::i32;
+  if (type.code == dlpack::int_ && type.bits == 64) return DType::i64;
   if (type.code == dlpack::bool_ || type.code == dlpack::uint_)
     return type.bits == 8 ? DType::u8 : DType::none;
   return DType::none;
@@ -150,10 +151,10 @@ dlpack::VersionedTensor* allocate(const dlpack::ExchangeApi& exchange, dlpack::D
 
 dlpack::DataType data_type(DType dtype) {
   const auto bits = static_cast<std::uint8_t>(8 * size_in_bytes(dtype));
-  const auto code = dtype == DType::bf16  ? dlpack::bfloat
-                    : dtype == DType::u8  ? dlpack::uint_
-                    : dtype == DType::i32 ? dlpack::int_
-                                          : dlpack::float_;
+  const auto code = dtype == DType::bf16                         ? dlpack::bfloat
+                    : dtype == DType::u8                         ? dlpack::uint_
+                    : dtype == DType::i32 || dtype == DType::i64 ? dlpack::int_
+                                                                 : dlpack::float_;
   return {code, bits, 1};
 }
 

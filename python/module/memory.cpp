@@ -33,11 +33,12 @@ namespace {
 
 rapt::DType dtype_from(const std::string& text) {
   using rapt::DType;
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i32, DType::u8}) {
+  for (const DType dtype :
+       {DType::f32, DType::f16, DType::bf16, DType::i32, DType::u8, DType::i64}) {
     if (rapt::name(dtype) == text) return dtype;
   }
   throw rapt::Error(rapt::ErrorCode::invalid_argument,
-                    "'" + text + "' is not an element type; write f32, f16, bf16, i32 or u8");
+                    "'" + text + "' is not an element type; write f32, f16, bf16, i32, u8 or i64");
 }
 
 // A capsule around a managed tensor that shares `block`; freed by whoever takes it, or with the

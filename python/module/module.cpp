@@ -36,10 +36,11 @@ void define_call(nb::module_& module, const char* name, const char* signature, c
   module.def(
       name,
       [action](nb::object q, nb::object k, nb::object v, nb::object causal, nb::object window,
-               std::int64_t first_keys, Number offset, float softcap, std::optional<float> scale,
-               Number max_q_len, Number max_kv_len, std::string layout, nb::object return_lse,
-               nb::object batch_invariant, nb::object tf32, std::optional<std::string> kernel,
-               nb::object out, std::optional<std::string> out_dtype, nb::kwargs others) {
+               std::int64_t first_keys, Number offset, float softcap, double dropout_p,
+               std::optional<float> scale, Number max_q_len, Number max_kv_len, std::string layout,
+               nb::object return_lse, nb::object batch_invariant, nb::object tf32,
+               std::optional<std::string> kernel, nb::object out,
+               std::optional<std::string> out_dtype, nb::kwargs others) {
         const Inputs inputs{q,      k,
                             v,      others,
                             out,    out_dtype_from(out_dtype),
@@ -50,6 +51,7 @@ void define_call(nb::module_& module, const char* name, const char* signature, c
                             .offset = offset,
                             .scale = scale,
                             .softcap = softcap,
+                            .dropout = dropout_p,
                             .batch_invariant = truth_from("batch_invariant", batch_invariant),
                             .tf32 = truth_from("tf32", tf32),
                             .max_q_len = max_q_len,
@@ -59,9 +61,9 @@ void define_call(nb::module_& module, const char* name, const char* signature, c
         return action(inputs, settings);
       },
       "q"_a, "k"_a, "v"_a, nb::kw_only(), "causal"_a = false, "window"_a = nb::none(),
-      "first_keys"_a = 0, "offset"_a = nb::none(), "softcap"_a = 0.0f, "scale"_a = nb::none(),
-      "max_q_len"_a = nb::none(), "max_kv_len"_a = nb::none(), "layout"_a = "bshd",
-      "return_lse"_a = false, "batch_invariant"_a = false, "tf32"_a = false,
+      "first_keys"_a = 0, "offset"_a = nb::none(), "softcap"_a = 0.0f, "dropout_p"_a = 0.0,
+      "scale"_a = nb::none(), "max_q_len"_a = nb::none(), "max_kv_len"_a = nb::none(),
+      "layout"_a = "bshd", "return_lse"_a = false, "batch_invariant"_a = false, "tf32"_a = false,
       "kernel"_a = nb::none(), "out"_a = nb::none(), "out_dtype"_a = nb::none(), "others"_a,
       nb::sig(signature), text);
 }

@@ -188,7 +188,7 @@ Tensor Request::tensor(const rapt::TensorInfo& info, const char* name, nb::handl
   }
 }
 
-// Lists, and integers that are not int32, are copied into an array of q's library.
+// Lists, and integers of another size than rapt takes, are copied into an array of q's library.
 const Array& Request::import_other(const char* name, nb::handle object) {
   const auto convert = [&] {
     return nb::module_::import_("rapt._libraries").attr("converted")(name, object, like_);
@@ -197,14 +197,19 @@ const Array& Request::import_other(const char* name, nb::handle object) {
   if (PyList_Check(object.ptr()) || PyTuple_Check(object.ptr())) {
     return import(name, copies_.emplace_back(convert()));
   }
+  nb::object copy;
   try {
-    return import(name, object);
+    const Array& array = import(name, object);
+    const DType other = std::string_view(name) == "seed" ? DType::i32 : DType::i64;
+    if (array.dtype() != other) return array;
+    copy = convert();
+    if (copy.is_none()) return array;
   } catch (const rapt::Error&) {
-    const nb::object copy = convert();
+    copy = convert();
     if (copy.is_none()) throw;
-    array_count_ = count;
-    return import(name, copies_.emplace_back(copy));
   }
+  array_count_ = count;
+  return import(name, copies_.emplace_back(copy));
 }
 
 Tensor Request::other_tensor(const rapt::TensorInfo& info, const char* name, nb::handle object) {

@@ -118,33 +118,37 @@ def adapter(array_type: type) -> Any:
 
 _INDICES = ("q_starts", "kv_starts", "kv_lengths", "lengths", "page_table")
 _LOGITS = ("alibi", "sinks", "bias")
+_INTEGERS = (*_INDICES, "seed")
 
 
 def converted(name: str, given: Any, like: Any) -> Any:
     """An array as rapt takes it, of q's library and on q's device, from a list or tuple of numbers, or
-    from integers that are not int32; None from anything else."""
+    from integers that are not int32 (a seed's: int64); None from anything else."""
     import numpy as np
 
     library = type(given).__module__.partition(".")[0]
     if isinstance(given, (list, tuple)):
         numbers = np.asarray(given)
-        if name in _INDICES and (numbers.dtype.kind in "iu" or not numbers.size):
-            return _like(_int32(name, numbers), like)
+        if name in _INTEGERS and (numbers.dtype.kind in "iu" or not numbers.size):
+            return _like(_integers(name, numbers), like)
         if name in _LOGITS and numbers.dtype.kind in "fiu":
             return _like(numbers.astype(np.float32), like)
         if name == "mask" and numbers.dtype == bool:
             return _like(numbers, like)
-        kind = "integers" if name in _INDICES else "bools" if name == "mask" else "numbers"
+        kind = "integers" if name in _INTEGERS else "bools" if name == "mask" else "numbers"
         raise ValueError(f"{name} is a {type(given).__name__} of something else than {kind}")
-    if name not in _INDICES or library not in ("numpy", "torch", "cupy", "jax", "jaxlib"):
+    if name not in _INTEGERS or library not in ("numpy", "torch", "cupy", "jax", "jaxlib"):
         return None
     if library == "torch":
         torch = _torch()
-        wide = given.dtype in (torch.int64, torch.int16, torch.int8, torch.uint8)
-        return given.to(torch.int32) if wide else None
+        wanted = torch.int64 if name == "seed" else torch.int32
+        others = {torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8} - {wanted}
+        return given.to(wanted) if given.dtype in others else None
     if given.dtype.kind not in "iu":
         return None
-    return _int32(name, given) if library == "numpy" else given.astype("int32")
+    if library == "numpy":
+        return _integers(name, given)
+    return given.astype("int64" if name == "seed" else "int32")
 
 
 def _torch() -> Any:
@@ -153,7 +157,9 @@ def _torch() -> Any:
     return torch
 
 
-def _int32(name: str, numbers: Any) -> Any:
+def _integers(name: str, numbers: Any) -> Any:
+    if name == "seed":
+        return numbers.astype("int64")
     largest = int(abs(numbers).max()) if numbers.size else 0
     if largest >= 2**31:
         raise ValueError(f"{name} has a number of size {largest}; 2147483647 is the most")

@@ -29,6 +29,8 @@ def attention(
     alibi: Numbers | None = None,
     softcap: float = 0.0,
     sinks: Numbers | None = None,
+    dropout_p: float = 0.0,
+    seed: Indices | None = None,
     scale: float | None = None,
     q_starts: Indices | None = None,
     kv_starts: Indices | None = None,
@@ -57,6 +59,9 @@ def attention(
     alibi        float32 slopes: head, or (batch, head)
     sinks        float32 logits without a value, one a head
     softcap      scores become softcap · tanh(score / softcap); 0: none
+    dropout_p    probability that a pair is dropped, rounded to a multiple of 1/256; others then count
+                 1 / (1 − that). Which ones follows from the seed and the pair alone
+    seed         of dropout: two int64, a seed and an offset; on a GPU in its memory
     scale        any finite number; 1/√dim unless given
     q_starts, kv_starts   batch + 1: where packed sequences start, with the total at the end
     kv_lengths   batch: how many keys of each sequence are in use (`lengths` is the same)
@@ -91,6 +96,8 @@ def attention_backward(
     alibi: Numbers | None = None,
     softcap: float = 0.0,
     sinks: Numbers | None = None,
+    dropout_p: float = 0.0,
+    seed: Indices | None = None,
     scale: float | None = None,
     q_starts: Indices | None = None,
     kv_starts: Indices | None = None,
@@ -135,6 +142,8 @@ def plan(
     alibi: Numbers | None = None,
     softcap: float = 0.0,
     sinks: Numbers | None = None,
+    dropout_p: float = 0.0,
+    seed: Indices | None = None,
     scale: float | None = None,
     q_starts: Indices | None = None,
     kv_starts: Indices | None = None,
@@ -168,6 +177,8 @@ def problem(
     alibi: Numbers | None = None,
     softcap: float = 0.0,
     sinks: Numbers | None = None,
+    dropout_p: float = 0.0,
+    seed: Indices | None = None,
     scale: float | None = None,
     q_starts: Indices | None = None,
     kv_starts: Indices | None = None,
@@ -220,6 +231,7 @@ class Plan:
         mask: Array | None = None,
         alibi: Numbers | None = None,
         sinks: Numbers | None = None,
+        seed: Indices | None = None,
         q_starts: Indices | None = None,
         kv_starts: Indices | None = None,
         kv_lengths: Indices | None = None,

@@ -15,8 +15,8 @@ from ._torch_autograd import may_record, with_derivatives
 
 _OPTIONS = """Tensor? bias=None, Tensor? mask=None, Tensor? alibi=None, Tensor? sinks=None,
     Tensor? q_starts=None, Tensor? kv_starts=None, Tensor? kv_lengths=None, Tensor? page_table=None,
-    Tensor? lengths=None, bool causal=False, SymInt? left=None, SymInt? right=None, SymInt first_keys=0,
-    SymInt? offset=None, float? scale=None, float softcap=0.0, SymInt? max_q_len=None,
+    Tensor? lengths=None, Tensor? seed=None, bool causal=False, SymInt? left=None, SymInt? right=None, SymInt first_keys=0,
+    SymInt? offset=None, float? scale=None, float softcap=0.0, float dropout_p=0.0, SymInt? max_q_len=None,
     SymInt? max_kv_len=None, str layout='bshd'"""
 _ARGUMENTS = f"(Tensor q, Tensor k, Tensor v, *, {_OPTIONS})"
 _BACKWARD_ARGUMENTS = f"""(Tensor q, Tensor k, Tensor v, *, Tensor out, Tensor lse, Tensor dout,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 
 _KEYWORDS = {
-    "attention": """bias mask alibi sinks q_starts kv_starts kv_lengths page_table causal window
-        first_keys offset softcap scale max_q_len max_kv_len layout return_lse batch_invariant tf32
+    "attention": """bias mask alibi sinks q_starts kv_starts kv_lengths page_table seed causal window
+        first_keys offset softcap dropout_p scale max_q_len max_kv_len layout return_lse batch_invariant tf32
         kernel out out_dtype""",
     "explain": "problem device kernel",
     "Plan": "problem device kernel config",

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ._torch_autograd import refuse_gradients, with_contiguous_last_axis
+from ._torch_dropout import dropout_options, signed_weights
 from ._torch_op import attention, attention_with_lse, is_traced
 
 
@@ -26,10 +27,15 @@ def flash_attn_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
-    """out, or (out, lse, None) with return_attn_probs: rapt never holds the probabilities."""
-    _refuse(dropout_p=dropout_p)
+    """out, or with return_attn_probs (out, lse, S_dmask): None without dropout, else for tests, since it
+    holds every pair, e^(score − the row's largest), negative where the pair is dropped."""
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
-    return _run(q, k, v, return_attn_probs, **options)
+    dropout = dropout_options(dropout_p, q)
+    result = _run(q, k, v, return_attn_probs, **options, **dropout)
+    if not (return_attn_probs and dropout):
+        return result
+    with torch.no_grad():
+        return (*result[:2], signed_weights(q, k, **options, **dropout))
 
 
 def flash_attn_varlen_func(
@@ -51,15 +57,24 @@ def flash_attn_varlen_func(
     block_table: torch.Tensor | None = None,
 ) -> Any:
     """q is (total, head, dim), and so are k and v; with a block_table they are pages."""
-    _refuse(dropout_p=dropout_p)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
+    weighed = dict(options)
     if block_table is None:
         options["kv_starts"] = cu_seqlens_k
     else:
         options["kv_lengths"] = cu_seqlens_k.diff().to(torch.int32)
         options["page_table"] = block_table
     options.update(q_starts=cu_seqlens_q, max_q_len=max_seqlen_q, max_kv_len=max_seqlen_k)
-    return _run(q, k, v, return_attn_probs, **options)
+    dropout = dropout_options(dropout_p, q)
+    result = _run(q, k, v, return_attn_probs, **options, **dropout)
+    if not (return_attn_probs and dropout):
+        return result
+    if block_table is not None:
+        raise NotImplementedError("return_attn_probs with dropout_p takes no block_table: leave one out")
+    with torch.no_grad():
+        lengths = {"q_lengths": cu_seqlens_q.diff(), "kv_lengths": cu_seqlens_k.diff()}
+        padded = (_padded(q, cu_seqlens_q, max_seqlen_q), _padded(k, cu_seqlens_k, max_seqlen_k))
+        return (*result[:2], signed_weights(*padded, **lengths, **weighed, **dropout))
 
 
 def flash_attn_with_kvcache(
@@ -206,6 +221,13 @@ def _options(
         "scale": scale,
         "alibi": slopes,
     }
+
+
+def _padded(packed: torch.Tensor, starts: torch.Tensor, longest: int) -> torch.Tensor:
+    """(total, head, dim) as (batch, longest, head, dim), with zeros behind each sequence."""
+    place = starts[:-1, None] + torch.arange(longest, device=packed.device)
+    inside = place < starts[1:, None]
+    return packed[place.clamp(max=packed.shape[0] - 1).long()] * inside[:, :, None, None]
 
 
 def _refuse(**arguments: Any) -> None:

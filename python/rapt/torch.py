@@ -15,6 +15,7 @@ from torch.nn.attention.bias import CausalBias
 
 from ._rapt import attention as plain_attention
 from ._torch_autograd import refuse_tangents, with_contiguous_last_axis
+from ._torch_dropout import dropout_options
 from ._torch_mode import InsteadOfTorch
 from ._torch_op import attention, nobody_watches
 from .flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
@@ -43,7 +44,8 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """torch.nn.functional.scaled_dot_product_attention: (..., head, seq, dim); is_causal lets query
-    i see keys 0 to i; a boolean mask says True for what takes part, a float mask is added."""
+    i see keys 0 to i; a boolean mask says True for what takes part, a float mask is added. dropout_p is
+    rounded to a multiple of 1/256; which pairs it drops follows from PyTorch's generator."""
     if not isinstance(query, torch.Tensor):
         _check_kinds(query=query, key=key, value=value, attn_mask=attn_mask)
     if not query.is_meta and torch.is_autocast_enabled(query.device.type):
@@ -61,11 +63,6 @@ def scaled_dot_product_attention(
                 pass
     _check_kinds(query=query, key=key, value=value, attn_mask=attn_mask)
     refuse_tangents(query=query, key=key, value=value, attn_mask=attn_mask)
-    if dropout_p > 0:
-        raise NotImplementedError(
-            f"dropout_p is {dropout_p}; rapt computes exact attention: pass 0.0, or call .eval() "
-            "on the model that drops out"
-        )
     if is_causal and attn_mask is not None:
         raise RuntimeError("both is_causal and attn_mask are given; give one of them")
     query, key, value, attn_mask, shape = _with_four_axes(query, key, value, attn_mask, enable_gqa)
@@ -83,6 +80,7 @@ def scaled_dot_product_attention(
         offset=0 if is_causal else None,
         scale=scale,
         layout="bhsd",
+        **dropout_options(dropout_p, query),
     )
     return out if out.shape[:-1] == shape else out.reshape(*shape, out.shape[-1])
 

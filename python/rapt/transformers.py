@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from ._torch_autograd import with_contiguous_last_axis
+from ._torch_dropout import dropout_options
 from ._torch_op import attention
 from .torch import autocast
 
@@ -120,10 +121,6 @@ def attention_forward(
             "rapt does not read the paged cache of transformers' continuous batching; use "
             'attn_implementation="sdpa" for it, or generate()'
         )
-    if dropout > 0:
-        raise NotImplementedError(
-            f"attention dropout is {dropout}; rapt computes exact attention: call model.eval()"
-        )
     if not query.is_meta and torch.is_autocast_enabled(query.device.type):
         query, key, value, attention_mask = autocast(query, key, value, attention_mask)
     # One query sees all keys; more start at the first key, where there is no mask.
@@ -142,5 +139,6 @@ def attention_forward(
         offset=0 if causal else None,
         scale=scaling,
         softcap=softcap or 0.0,
+        **dropout_options(dropout, query),
     )
     return out, None

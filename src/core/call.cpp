@@ -35,6 +35,7 @@ semantics::Call planned_call(const Problem& p) {
   call.offset = p.offset.value_or(0);
   call.scale = p.scale;
   call.softcap = p.softcap;
+  call.dropout.dropped = static_cast<std::uint32_t>(256 * p.dropout);
   std::ranges::copy(p.q, call.q_stride);
   std::ranges::copy(p.k, call.k_stride);
   std::ranges::copy(p.v, call.v_stride);
@@ -66,6 +67,7 @@ semantics::Call make_call(const semantics::Call& planned, const Sizes& sizes, co
   call.alibi = static_cast<const float*>(data_of(a.alibi));
   if (call.alibi_stride != 0) call.alibi_stride = a.alibi.stride[0];
   call.sinks = static_cast<const float*>(data_of(a.sinks));
+  call.dropout.seed = static_cast<const std::int64_t*>(data_of(a.seed));
   call.q_starts = static_cast<const std::int32_t*>(data_of(a.q_starts));
   call.kv_starts = static_cast<const std::int32_t*>(data_of(a.kv_starts));
   call.kv_lengths = static_cast<const std::int32_t*>(data_of(a.kv_lengths));

@@ -214,6 +214,7 @@ Problem Problem::of(const Arguments& a, const Options& options) {
   p.offset = options.offset;
   p.scale = options.scale.value_or(p.qk_dim > 0 ? default_scale(p.qk_dim) : 1);
   p.softcap = options.softcap;
+  p.dropout = rounded_dropout(options.dropout);
   p.bias = score_tensor(p, a.bias);
   p.mask = score_tensor(p, a.mask);
   p.alibi = a.alibi.present();

@@ -18,6 +18,7 @@
 #include "src/core/problem_tokens.hpp"
 #include "src/core/tensors.hpp"
 #include "src/core/text.hpp"
+#include "src/core/validate.hpp"
 
 namespace rapt {
 namespace {
@@ -248,6 +249,12 @@ class Draft {
          [](Draft& d, Problem& p, std::string_view rest) {
            p.softcap = d.real(rest);
            if (p.softcap == 0) d.fault("a soft cap is above 0; leave the token out for none");
+         }},
+        {"dropout",
+         [](Draft& d, Problem& p, std::string_view rest) {
+           const float dropout = d.real(rest);
+           if (dropout == 0) d.fault("a probability is above 0; leave the token out for none");
+           p.dropout = rounded_dropout(dropout);
          }},
         {"scale", [](Draft& d, Problem& p, std::string_view rest) { p.scale = d.real(rest); }},
         {"backward", [](Draft& d, Problem&, std::string_view) { d.read_gradients(); }},

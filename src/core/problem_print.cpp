@@ -109,6 +109,7 @@ std::string Problem::to_string() const {
   if (p.alibi) result += p.alibi_per_sequence ? " alibi:b" : " alibi";
   if (p.softcap != 0) result += text(" softcap", p.softcap);
   if (p.sinks) result += " sinks";
+  if (p.dropout != 0) result += text(" dropout", p.dropout);
   result += storage_tokens(p) + layout_tokens(p);
   if (p.scale != default_scale(p.qk_dim)) result += text(" scale", p.scale);
   if (p.lse && p.operation == Operation::forward) result += " lse";

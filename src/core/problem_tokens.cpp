@@ -22,6 +22,7 @@ constexpr ProblemToken tokens[] = {
     {"alibi alibi:b", "slopes of each head; of each sequence and head"},
     {"softcap30", "scores become 30·tanh(score/30)"},
     {"sinks", "a logit without a value for each head"},
+    {"dropout0.1", "drops pairs with this probability, rounded to 1/256"},
     {"varlen varlen3000 varlen3000/2500", "packed sequences; rows of q, and of k and v, in all"},
     {"kv_lengths kv_lengths5000", "lengths of sequences' keys as data; their expected sum"},
     {"page16", "a paged KV cache, 16 tokens a page"},

@@ -16,6 +16,7 @@ std::string_view name(DType dtype) {
     case DType::bf16: return "bf16";
     case DType::i32: return "i32";
     case DType::u8: return "u8";
+    case DType::i64: return "i64";
   }
   return "unknown";
 }
@@ -31,6 +32,7 @@ std::int64_t size_in_bytes(DType dtype) {
     case DType::f16:
     case DType::bf16: return 2;
     case DType::u8: return 1;
+    case DType::i64: return 8;
     case DType::none: break;
   }
   return 0;

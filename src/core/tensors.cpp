@@ -128,6 +128,13 @@ constexpr TensorRule index(TensorRule rule, bool (*wanted)(const Problem&),
   return rule;
 }
 
+constexpr TensorRule seed(TensorRule rule) {
+  rule.wanted = [](const Problem& p) { return p.dropout > 0; };
+  rule.dtype = [](const Problem&) { return DType::i64; };
+  rule.axes = axes<Axis::seed>;
+  return rule;
+}
+
 constexpr TensorRule rules[] = {
     rows(input(RAPT_RULE(q)), as_q, q_axes, &Problem::q),
     rows(input(RAPT_RULE(k)), as_kv, k_axes, &Problem::k),
@@ -157,6 +164,7 @@ constexpr TensorRule rules[] = {
     pairs<&Problem::dbias>(gradient(RAPT_RULE(dbias), Use::writes, false)),
     per_head<&Problem::dsinks>(gradient(RAPT_RULE(dsinks), Use::writes, false), axes<Axis::head>),
     per_head<&Problem::dalibi>(gradient(RAPT_RULE(dalibi), Use::writes, false), axes_of_slopes),
+    seed(RAPT_RULE(seed)),
 };
 #undef RAPT_RULE
 
@@ -231,6 +239,7 @@ AxisSizes axis_sizes(const Problem& p, const Sizes& s) {
   set(Axis::qk_dim, p.qk_dim);
   set(Axis::v_dim, p.v_dim);
   set(Axis::table_pages, s.table_pages);
+  set(Axis::seed, 2);
   return result;
 }
 
@@ -268,6 +277,7 @@ std::string_view axis_name(const Problem& p, Axis axis) {
     case Axis::qk_dim:
     case Axis::v_dim: return "dim";
     case Axis::table_pages: return "page";
+    case Axis::seed: return "only";
     case Axis::one: break;
   }
   return "unused";

@@ -37,8 +37,9 @@ enum class Axis : std::uint8_t {
   qk_dim,
   v_dim,
   table_pages,  // entries of a sequence in the page table
+  seed,         // seed and offset
 };
-inline constexpr std::size_t axis_count = 14;
+inline constexpr std::size_t axis_count = 15;
 using Axes = std::array<Axis, 4>;
 
 struct TensorRule {

@@ -82,6 +82,15 @@ void check_bounds(const Problem& p) {
   }
 }
 
+void check_dropout(const Problem& p) {
+  if (rounded_dropout(p.dropout) != p.dropout)
+    fault("the dropout is ", p.dropout, "; a problem has multiples of 1/256");
+  if (p.dropout != 0 && p.batch_invariant) {
+    fault("a problem with dropout is batch-invariant; which pairs are dropped follows from a ",
+          "sequence's place in its batch: leave out one of the two");
+  }
+}
+
 void check_strides(std::string_view what, const Shape& shape, const Problem::Strides& strides,
                    std::int64_t bytes) {
   for (const std::int64_t stride : strides) {
@@ -171,6 +180,23 @@ void check_gradients(const Problem& p) {
 
 }  // namespace
 
+float rounded_dropout(double probability) {
+  if (!(probability >= 0 && probability < 1)) {
+    fault("the dropout is ", probability,
+          "; it must be a probability from 0, for none, to below 1");
+  }
+  const double steps = std::round(256 * probability);
+  if (steps == 256) {
+    fault("the dropout is ", probability, ", which rounds to 256/256 and drops every pair; ",
+          "the largest is 255/256");
+  }
+  if (steps == 0 && probability > 0) {
+    fault("the dropout is ", probability, ", which rounds to 0/256 and drops nothing; ",
+          "the smallest is 1/256, and 0 says none");
+  }
+  return static_cast<float>(steps / 256);
+}
+
 void validate_meaning(const Problem& p) {
   if (p.operation != Operation::forward && p.operation != Operation::backward) {
     fault("the operation is ", static_cast<std::int32_t>(p.operation),
@@ -180,6 +206,7 @@ void validate_meaning(const Problem& p) {
   check_gradients(p);
   check_sizes(p);
   check_bounds(p);
+  check_dropout(p);
   if (p.alibi_per_sequence && !p.alibi)
     fault("slopes per sequence are said, but no slopes (alibi)");
 }

@@ -10,4 +10,8 @@ namespace rapt {
 void validate_meaning(const Problem& problem);  // types, sizes, bounds
 void validate_layouts(const Problem& problem);  // strides and alignment; its meaning is valid
 
+// A probability in the steps that dropout has, 1/256; throws Error where that leaves nothing of it
+// or everything.
+float rounded_dropout(double probability);
+
 }  // namespace rapt

@@ -29,6 +29,7 @@
 #include "src/core/parallel.hpp"
 #include "src/core/text.hpp"
 #include "src/cpu/backward_rows.hpp"
+#include "src/cpu/dropout.hpp"
 #include "src/cpu/row_operations.hpp"
 
 namespace rapt {
@@ -166,7 +167,8 @@ class FlashBackward {
   struct Queries {
     semantics::Sequence sequence;
     Index head, first, rows;
-    KeyRanges keys;      // that some of them see
+    KeyRanges keys;  // that some of them see
+    semantics::DropoutStream dropout;
     float* slope_parts;  // (rows); null: nobody asks
     double* bias_sums;   // (queries or 1, keys or 1) of a tile; null: nobody asks
   };
@@ -271,6 +273,7 @@ class FlashBackward {
         first,
         rows,
         semantics::visible_to_some(call_.window, position, position + rows - 1, sequence.kv_len),
+        semantics::dropout_stream(call_.dropout, sequence.index, head),
         nullptr,
         nullptr};
   }
@@ -362,6 +365,7 @@ class FlashBackward {
     t.qk_stride = shape_.qk_stride;
     t.v_stride = shape_.v_stride;
     t.score_row = scoring_ ? score_row : nullptr;
+    t.drop_row = queries.dropout.dropped > 0 ? drop_row : nullptr;
     t.see_row = queries.slope_parts || queries.bias_sums ? see_row : nullptr;
     t.context = &meeting;
     finish(t);
@@ -386,6 +390,14 @@ class FlashBackward {
         row_scoring(meeting.driver.call_, meeting.driver.problem_.dtype, queries.sequence,
                     queries.head, queries.first + row, meeting.tile + keys.begin),
         dots, keys.end - keys.begin);
+  }
+
+  static void drop_row(const GradientTile& t, Index row, Range keys, float* numbers) {
+    const Meeting& meeting = *static_cast<const Meeting*>(t.context);
+    const Queries& queries = meeting.queries;
+    apply_dropout(queries.dropout, queries.first + row,
+                  {meeting.tile + keys.begin, meeting.tile + keys.end},
+                  semantics::kept_scale<float>(meeting.driver.call_.dropout), numbers);
   }
 
   static void see_row(const GradientTile& t, Index row, Range keys, const float* gradients) {

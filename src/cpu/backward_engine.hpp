@@ -1,7 +1,7 @@
 // The arithmetic of flash backward for one tile of queries and one of keys:
 //
-//   S = Q Kᵀ,  P = e^(score − lse),  dP = dO Vᵀ,  dS = P ∘ (dP − D),  dX = dS through the cap
-//   dV += Pᵀ dO,  dK += dXᵀ Q,  dQ += dX K
+//   S = Q Kᵀ,  P = e^(score − lse),  dP = dO Vᵀ,  dS = P ∘ (Z ∘ dP − D),  dX = dS through the cap
+//   dV += (Z ∘ P)ᵀ dO,  dK += dXᵀ Q,  dQ += dX K
 //
 // Operands are packed as an engine of forward packs them (engine.hpp). Each engine has its own form
 // of what sums over queries are made of, and of those sums; the driver (backward_driver.cpp) knows
@@ -34,10 +34,13 @@ struct GradientTile {
   // Turns dot products of a row with some keys into scores; null where scaling is all there is to
   // it.
   void (*score_row)(const GradientTile&, semantics::Index row, semantics::Range keys, float* dots);
+  // Multiplies numbers of a row and some keys by Z, 0 where dropout drops the pair; null: Z is 1.
+  void (*drop_row)(const GradientTile&, semantics::Index row, semantics::Range keys,
+                   float* numbers);
   // Sees dS of a row's keys; null: nobody asks.
   void (*see_row)(const GradientTile&, semantics::Index row, semantics::Range keys,
                   const float* gradients);
-  void* context;  // for both
+  void* context;  // for all of them
 };
 
 struct BackwardEngine {

@@ -104,8 +104,8 @@ class BlockWeigher : BackwardTileShape {
   void start_block() {
     const Place& at = places_[weighed_ % room];
     row_ = 0;
-    plain_ =
-        !t_.score_row && !t_.see_row && t_.softcap == 0 && (at.group + 1) * group_rows <= t_.rows;
+    plain_ = !t_.score_row && !t_.drop_row && !t_.see_row && t_.softcap == 0 &&
+             (at.group + 1) * group_rows <= t_.rows;
     for (Index row = 0; plain_ && row < group_rows; ++row) {
       const Range seen = seen_keys(t_, at.group * group_rows + row, panel_keys());
       plain_ = seen.end - seen.begin == step;

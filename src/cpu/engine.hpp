@@ -28,7 +28,10 @@ struct BlockTile {
   // Turns dot products of a row with some keys into scores; null where scaling is all there is to
   // it.
   void (*score_row)(const BlockTile&, semantics::Index row, semantics::Range keys, float* dots);
-  const void* context;  // for score_row
+  // Multiplies weights of a row and some keys by 0 where dropout drops the pair; null: none. What
+  // is kept is scaled at the end.
+  void (*drop_row)(const BlockTile&, semantics::Index row, semantics::Range keys, float* weights);
+  const void* context;  // for both
 };
 
 struct Engine {

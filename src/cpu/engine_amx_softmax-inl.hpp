@@ -111,7 +111,8 @@ class TileSoftmax : TileShape {
     const Range keys = block_keys();
     row_ = 0;
     weights_ = at_.weights(panel_);
-    plain_ = !t_.score_row && seen_by_all_.begin <= keys.begin && keys.end <= seen_by_all_.end;
+    plain_ = !t_.score_row && !t_.drop_row && seen_by_all_.begin <= keys.begin &&
+             keys.end <= seen_by_all_.end;
   }
   HWY_NOINLINE void finish_block() {
     ++weighed_;
@@ -187,10 +188,23 @@ class TileSoftmax : TileShape {
       float* scores = block(weighed_) + row_ * step;
       if (!plain_ && !finish_scores(scores)) continue;
       Exponents exponents = exponents_of(scores, t_.score_scale);
-      if (store_weights<Excess::refused>(scores, exponents)) continue;
-      raise_reference(scores, exponents.scale);
-      exponents = exponents_of(scores, exponents.scale);
-      store_weights<Excess::cut>(scores, exponents);
+      if (!store_weights<Excess::refused>(scores, exponents)) {
+        raise_reference(scores, exponents.scale);
+        exponents = exponents_of(scores, exponents.scale);
+        store_weights<Excess::cut>(scores, exponents);
+      }
+      if (t_.drop_row) drop_weights();
+    }
+  }
+
+  // Of the row and block, after they were summed.
+  void drop_weights() const {
+    float kept[step];
+    std::fill_n(kept, step, 1.0f);
+    t_.drop_row(t_, at_.first_row() + row_, block_keys(), kept);
+    BF16* weights = weights_ + row_ * step;
+    for (Index i = 0; i < step; ++i) {
+      if (kept[i] == 0) weights[i] = BF16{0};
     }
   }
 

@@ -57,6 +57,7 @@ void weigh(const BlockTile& t) {
     if (t.score_row && keys.begin < keys.end) t.score_row(t, row, keys, scores + keys.begin);
     t.rescale[row] = softmax_row(scores, keys, t.group_keys[row / group_rows], t.score_scale,
                                  t.reference[row], t.row_sum[row]);
+    if (t.drop_row && keys.begin < keys.end) t.drop_row(t, row, keys, scores + keys.begin);
   }
 }
 

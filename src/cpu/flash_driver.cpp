@@ -23,6 +23,7 @@
 #include "src/core/call.hpp"
 #include "src/core/parallel.hpp"
 #include "src/core/text.hpp"
+#include "src/cpu/dropout.hpp"
 #include "src/cpu/long_sums.hpp"
 #include "src/cpu/row_operations.hpp"
 
@@ -131,6 +132,7 @@ struct Block {
   void* queries;
   RowSums sums;
   LongSums earlier;
+  semantics::DropoutStream dropout;
 };
 
 class Flash {
@@ -146,7 +148,8 @@ class Flash {
         workspace_(launch.workspace.data()),
         element_(size_in_bytes(task.problem.dtype)),
         out_element_(size_in_bytes(task.problem.out_dtype)),
-        scoring_(has_scoring(call_)) {}
+        scoring_(has_scoring(call_)),
+        kept_scale_(semantics::kept_scale<float>(call_.dropout)) {}
 
   Index items() const { return items_.count; }
 
@@ -227,6 +230,7 @@ class Flash {
       const Index position = block.first_query + sequence.offset;
       block.keys = semantics::visible_to_some(call_.window, position, position + block.rows - 1,
                                               sequence.kv_len);
+      block.dropout = semantics::dropout_stream(call_.dropout, sequence.index, block.head);
       block.queries = scratch + shape_.queries + i * shape_.queries_bytes;
       block.sums = {.rows = block.rows,
                     .out_stride = shape_.out_stride,
@@ -324,6 +328,7 @@ class Flash {
     const Meeting meeting = {*this, sequence, block, run};
     t.context = &meeting;
     t.score_row = scoring_ ? score_row : nullptr;
+    t.drop_row = block.dropout.dropped > 0 ? drop_row : nullptr;
     if (shape_.wide)
       attend_wide(meeting, seen, t, scratch);
     else
@@ -354,7 +359,7 @@ class Flash {
     }
   }
 
-  // What score_row has to know of the block and run.
+  // What score_row and drop_row have to know of the block and run.
   struct Meeting {
     const Flash& flash;
     const semantics::Sequence& sequence;
@@ -397,6 +402,12 @@ class Flash {
                       dots, keys.end - keys.begin);
   }
 
+  static void drop_row(const BlockTile& t, Index row, Range keys, float* weights) {
+    const auto& [flash, sequence, block, run] = *static_cast<const Meeting*>(t.context);
+    apply_dropout(block.dropout, block.first_query + row,
+                  {run.tile + keys.begin, run.tile + keys.end}, 1, weights);
+  }
+
   // Whether the first run that a block meets sets its out, and the last one stores it.
   bool sets_out(const Block& block) const {
     return shape_.wide && !shape_.has_long_rows &&
@@ -408,7 +419,7 @@ class Flash {
       const auto place = semantics::query_place(call_, sequence, block.first_query + row);
       const Index at = semantics::row_offset(call_.out_stride, place, block.head) + dims.begin;
       rows_.store(problem_.out_dtype, block.sums.out + row * shape_.out_stride + dims.begin,
-                  inverse_sum(block.sums.state(row)), dims.end - dims.begin,
+                  kept_scale_ * inverse_sum(block.sums.state(row)), dims.end - dims.begin,
                   static_cast<std::byte*>(call_.out) + at * out_element_);
     }
   }
@@ -433,6 +444,7 @@ class Flash {
   std::byte* workspace_;
   Index element_, out_element_;
   bool scoring_;
+  float kept_scale_;
 };
 
 Items planned_items(const Problem& p, const Device& device, const Blocking& shape) {

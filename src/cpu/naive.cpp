@@ -1,7 +1,7 @@
 // cpu.naive: every score stored, three passes. The baseline of every speedup.
 //
 //   1  scores    S = score(Q Kᵀ), −inf where a query may not attend
-//   2  softmax   S → P, row by row, in place; lse
+//   2  softmax   S → P, row by row, in place, and its dropout; lse
 //   3  out       O = P V
 //
 // S is (rows of all sequences and heads, kv_len) f32, in the workspace.
@@ -18,6 +18,7 @@
 #include "src/core/layout.hpp"
 #include "src/core/parallel.hpp"
 #include "src/core/text.hpp"
+#include "src/cpu/dropout.hpp"
 #include "src/cpu/kernels.hpp"
 #include "src/cpu/naive_rows.hpp"
 #include "src/semantics/score.hpp"
@@ -145,6 +146,9 @@ class Naive {
   // which then tells whether another one is NaN, and NaN in out.
   void softmax(const Block& block) const {
     const float sink = sink_of(block.head);
+    const semantics::DropoutStream dropout =
+        semantics::dropout_stream(call_.dropout, block.sequence.index, block.head);
+    const float kept = semantics::kept_scale<float>(call_.dropout);
     for (Index r = 0; r < block.rows; ++r) {
       const std::span<float> row(block.scores + r * call_.kv_len,
                                  static_cast<std::size_t>(block.sequence.kv_len));
@@ -169,6 +173,10 @@ class Naive {
       const double inverse = reference == infinity ? std::nan("") : sees_nothing ? 0 : 1 / row_sum;
       for (const std::span<float> part : parts) {
         for (float& p : part) p *= static_cast<float>(inverse);
+      }
+      for (const Range keys : {block.keys.first, block.keys.window}) {
+        if (dropout.dropped > 0)
+          apply_dropout(dropout, block.first_query + r, keys, kept, row.data() + keys.begin);
       }
       if (call_.lse) {
         const auto place = semantics::query_place(call_, block.sequence, block.first_query + r);

@@ -102,6 +102,7 @@ class NaiveBackward {
     semantics::Sequence sequence;
     Index head, kv_head, first, count;
     semantics::KeyRanges keys;
+    semantics::DropoutStream dropout;
   };
   // Consecutive stored keys of one kv head.
   struct Keys {
@@ -129,7 +130,8 @@ class NaiveBackward {
                  const Index position = first + sequence.offset;
                  function({sequence, head, semantics::kv_head_of(call_, head), first, count,
                            semantics::visible_to_some(call_.window, position, position + count - 1,
-                                                      sequence.kv_len)},
+                                                      sequence.kv_len),
+                           semantics::dropout_stream(call_.dropout, sequence.index, head)},
                           scratch);
                });
   }
@@ -219,8 +221,11 @@ class NaiveBackward {
                 at = row * problem_.kv_len + key;
     const float weight =
         std::exp(score - call_.lse[semantics::lse_offset(call_, place, rows.head)]);
-    const float of_score = weight * (dout_v - rows_.delta(row));
-    weights_[at] = weight;
+    const float kept = semantics::keeps(rows.dropout, query, key)
+                           ? semantics::kept_scale<float>(call_.dropout)
+                           : 0;
+    const float of_score = weight * (kept * dout_v - rows_.delta(row));
+    weights_[at] = kept * weight;
     products_[at] = of_score * semantics::cap_slope(call_.softcap, call_.scale * dot);
     if (scores_) scores_[at] = of_score;
     slope_part -= double(of_score) * std::abs(double(position - key));
@@ -327,7 +332,7 @@ class NaiveBackward {
   Executor& executor_;
   const Index threads_, widest_;
   const BackwardRows rows_;
-  float *weights_, *products_, *scores_;  // P, dX, dS (null: as dX)
+  float *weights_, *products_, *scores_;  // P (Z P), dX, dS (null: as dX)
   float* slope_parts_;                    // (rows): −Σ dS |p − j|
   float* scratch_;
 };

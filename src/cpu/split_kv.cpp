@@ -16,6 +16,7 @@
 #include "src/core/layout.hpp"
 #include "src/core/parallel.hpp"
 #include "src/core/text.hpp"
+#include "src/cpu/dropout.hpp"
 #include "src/cpu/kernels.hpp"
 #include "src/cpu/long_sums.hpp"
 #include "src/cpu/row_operations.hpp"
@@ -298,7 +299,13 @@ class SplitKv {
           scores + begin, end - begin);
       scale = log2_e;
     }
-    return stream_.softmax(scores, {begin, end}, tile.end - tile.begin, scale, row_max, row_sum);
+    const float rescale =
+        stream_.softmax(scores, {begin, end}, tile.end - tile.begin, scale, row_max, row_sum);
+    if (call_.dropout.seed && begin < end) {
+      apply_dropout(semantics::dropout_stream(call_.dropout, sequence.index, row.head), row.query,
+                    seen, 1, scores + begin);
+    }
+    return rescale;
   }
 
   // (chunks, partial_stride) of one row: O, m, l.
@@ -347,7 +354,9 @@ class SplitKv {
     const double sink_factor = factor_between(sink.reference, reference);
     const RowState all = {reference,
                           static_cast<float>(keys.sum * factor + sink.sum * sink_factor)};
-    rows_.store(problem_.out_dtype, out, static_cast<float>(factor) * inverse_sum(all), call_.v_dim,
+    const float kept_scale = semantics::kept_scale<float>(call_.dropout);
+    rows_.store(problem_.out_dtype, out, kept_scale * static_cast<float>(factor) * inverse_sum(all),
+                call_.v_dim,
                 static_cast<std::byte*>(call_.out) +
                     semantics::row_offset(call_.out_stride, row.place, row.head) * out_element_);
     if (!call_.lse) return;

@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "src/core/call.hpp"
+#include "src/cpu/dropout.hpp"
 #include "src/cpu/row_operations.hpp"
 #include "src/cpu/simd/softmax-inl.hpp"
 
@@ -126,6 +127,13 @@ void attend(const semantics::Call& call, DType dtype, const semantics::Sequence&
       }
       RowState row = state_of_sink(call, head);
       normalize(scores, count, scoring ? log2_e : call.scale * log2_e, row);
+      if (call.dropout.seed) {
+        const semantics::DropoutStream dropout =
+            semantics::dropout_stream(call.dropout, sequence.index, head);
+        const float kept = semantics::kept_scale<float>(call.dropout);
+        apply_dropout(dropout, query, keys.first, kept, scores);
+        apply_dropout(dropout, query, keys.window, kept, scores + first);
+      }
       const float start = 0 * inverse_sum(row);  // a NaN sink is one without keys, too
       const auto store = [&](auto* out) {
         weighted_sum(start, scores, seen_v, count, call.v_dim,

@@ -6,5 +6,8 @@ namespace rapt::gpu {
 
 template void launch_flash_backward<emulator::Launcher<32>>(const FlashBackwardParameters&, Where);
 template void launch_flash_backward<emulator::Launcher<64>>(const FlashBackwardParameters&, Where);
+template void launch_before_gradients<emulator::Launcher<32>>(const FlashBackwardParameters&,
+                                                              Where);
+template void launch_other_gradients<emulator::Launcher<32>>(const FlashBackwardParameters&, Where);
 
 }  // namespace rapt::gpu

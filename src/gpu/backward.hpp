@@ -1,8 +1,8 @@
 // What the kernels of backward share: their parameters, what a pair of a query and a key gives, and
 // sums over rows.
 //
-//   P  = e^(score − lse),  D = Σ dout · out − dlse,  dS = P (dout · v − D),  dX = dS through the
-//   cap
+//   P  = e^(score − lse),  D = Σ dout · out − dlse,  dS = P (Z dout · v − D),  dX = dS through the
+//   cap;  Z = 1 / (1 − p) for pairs that dropout keeps, 0 for others
 //
 // D is worked out for every row by a launch of its own, before all others. dsinks and dalibi are
 // sums over rows of what each row gives, in one order: by one block each, after all others.
@@ -115,10 +115,10 @@ struct RowDeltas {
 
 // What a pair gives. All 0 for one that is not visible.
 struct PairGradients {
-  float weight, of_score, of_dot;  // P, dS, dX
+  float weight, of_score, of_dot;  // P (without Z), dS, dX
 };
 
-// From its score: −∞ for a pair that is not visible.
+// From its score, −∞ for a pair that is not visible; dout_v: Z dout · v.
 template <class Target>
 RAPT_DEVICE PairGradients gradients_of_score(const semantics::Call& call, float score, float dot,
                                              float dout_v, float lse, float delta) {

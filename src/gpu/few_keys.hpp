@@ -133,6 +133,15 @@ struct FewKeysOut {
       sum += of_keys[j];
     }
     state.sum = sum_over<Target, thread_columns>(sum) + state.sum * Target::exp2(sink - base);
+    if (call.dropout.seed) {
+      const semantics::DropoutStream dropout =
+          semantics::dropout_stream(call.dropout, t.sequence.index, t.head);
+      const float kept_scale = semantics::kept_scale<float>(call.dropout);
+      RAPT_UNROLL
+      for (int j = 0; j < keys_each; ++j)
+        of_keys[j] =
+            semantics::keeps(dropout, query, first_key + j) ? of_keys[j] * kept_scale : 0.0f;
+    }
     return state;
   }
 };

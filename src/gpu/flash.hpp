@@ -143,6 +143,7 @@ struct Flash {
       }
       online_softmax(scale, scores, row_max, sums, out);
       store_tile(weights, scores);
+      if (call.dropout.seed) drop_weights(call, sequence, head, first, tile, weights);
       Target::block_barrier();
       multiply_by_columns<Place, rows_each, dims_each, config.keys>(weights, key_stride, keys,
                                                                     dim_stride, out);
@@ -203,6 +204,25 @@ struct Flash {
         else if (score_mod)
           weights.store(at, scored_exponent<Target, Element>(call, sequence.index, head, query,
                                                              position, key, weights.load(at)));
+      }
+    }
+  }
+
+  // Weights of pairs that dropout drops become 0, those of others larger. They were summed before.
+  template <class Tile>
+  RAPT_DEVICE static void drop_weights(const semantics::Call& call,
+                                       const semantics::Sequence& sequence, Index head, Index first,
+                                       Index tile, Tile weights) {
+    semantics::DropoutPairs pairs(semantics::dropout_stream(call.dropout, sequence.index, head));
+    const float kept_scale = semantics::kept_scale<float>(call.dropout);
+    RAPT_NO_UNROLL
+    for (int i = 0; i < rows_each; ++i) {
+      RAPT_NO_UNROLL
+      for (int j = 0; j < keys_each; ++j) {
+        const int at = weight_at(i, j);
+        const bool kept =
+            pairs.keeps(first + Place::row(i), tile + Place::column() + Place::columns * j);
+        weights.store(at, kept ? weights.load(at) * kept_scale : 0.0f);
       }
     }
   }

@@ -143,7 +143,7 @@ struct BackwardTiles {
     return rows;
   }
 
-  // P, dS and dX of the tiles in shared memory.
+  // Z P, dS and dX of the tiles in shared memory.
   struct Results {
     Pairs weight, of_score, of_dot;
   };
@@ -171,6 +171,11 @@ struct BackwardTiles {
     } else {
       apply_mask(call, sequence, head, first_query, first_key, dots, scores);
     }
+    const bool drops = call.dropout.seed != nullptr;
+    if (drops) {
+      store_kept(call, sequence, head, first_query, first_key);
+      multiply_kept(dout_v);
+    }
     RAPT_UNROLL
     for (int i = 0; i < own_each; ++i) {
       RAPT_UNROLL
@@ -183,6 +188,7 @@ struct BackwardTiles {
         results.of_dot[i][j] = pair.of_dot;
       }
     }
+    if (drops) multiply_kept(results.weight);
   }
 
   // sums += pairs · one of the streamed tiles. Before it, nobody may be at work on pairs.
@@ -224,6 +230,29 @@ struct BackwardTiles {
   }
 
  private:
+  // Z of a thread's pairs, into the tile of pairs.
+  RAPT_DEVICE static void store_kept(const semantics::Call& call,
+                                     const semantics::Sequence& sequence, Index head,
+                                     Index first_query, Index first_key) {
+    semantics::DropoutPairs dropout(semantics::dropout_stream(call.dropout, sequence.index, head));
+    const float kept_scale = semantics::kept_scale<float>(call.dropout);
+    RAPT_NO_UNROLL
+    for (int i = 0; i < own_each; ++i) {
+      RAPT_NO_UNROLL
+      for (int j = 0; j < streamed_each; ++j) {
+        const bool kept = dropout.keeps(first_query + query_of(i, j), first_key + key_of(i, j));
+        pairs().store(pair_at(i, j), kept ? kept_scale : 0.0f);
+      }
+    }
+  }
+  RAPT_DEVICE static void multiply_kept(Pairs& values) {
+    RAPT_UNROLL
+    for (int i = 0; i < own_each; ++i) {
+      RAPT_UNROLL
+      for (int j = 0; j < streamed_each; ++j) values[i][j] *= pairs().load(pair_at(i, j));
+    }
+  }
+
   // Where there is a bias, by loads that say which memory they mean.
   RAPT_DEVICE static float load_bias(const semantics::Call& call, Index sequence, Index head,
                                      Index query, Index key) {
@@ -544,13 +573,33 @@ void launch_flash_bias(const FlashBackwardParameters& parameters, Where where) {
                                        parameters, where);
 }
 
+// What the kernels of dq, dk and dv need before them, D, and what comes beside them: dbias, dsinks
+// and dalibi.
+template <class Launcher>
+void launch_before_gradients(const FlashBackwardParameters& parameters, Where where) {
+  with_element(parameters.common.dtype, [&]<class Element>() {
+    launch_deltas<Launcher, Element>(parameters.common, where);
+  });
+}
+template <class Launcher>
+void launch_other_gradients(const FlashBackwardParameters& parameters, Where where) {
+  const BackwardParameters& p = parameters.common;
+  if (p.gradients.dbias) {
+    with_element(p.dtype, [&]<class Element>() {
+      with_one_of<64, 128, 256>(semantics::larger(p.call.qk_dim, p.call.v_dim), [&]<int dim>() {
+        launch_flash_bias<Launcher, flash_backward_config(dim), Element>(parameters, where);
+      });
+    });
+  }
+  launch_sums_over_rows<Launcher>(p, where);
+}
+
 template <class Launcher>
 void launch_flash_backward(const FlashBackwardParameters& parameters, Where where) {
   using Target = typename Launcher::Target;
-  const BackwardParameters& p = parameters.common;
-  const semantics::Call& call = p.call;
-  with_element(p.dtype, [&]<class Element>() {
-    launch_deltas<Launcher, Element>(p, where);
+  const semantics::Call& call = parameters.common.call;
+  launch_before_gradients<Launcher>(parameters, where);
+  with_element(parameters.common.dtype, [&]<class Element>() {
     with_one_of<64, 128, 256>(semantics::larger(call.qk_dim, call.v_dim), [&]<int dim>() {
       constexpr FlashBackwardConfig config = flash_backward_config(dim);
       Launcher::template launch<FlashKeyGradients<Target, config, Element>>(
@@ -559,10 +608,9 @@ void launch_flash_backward(const FlashBackwardParameters& parameters, Where wher
       Launcher::template launch<FlashQueryGradients<Target, config, Element>>(
           {semantics::divided_up(call.q_len, config.own) * call.heads * call.batch}, parameters,
           where);
-      if (p.gradients.dbias) launch_flash_bias<Launcher, config, Element>(parameters, where);
     });
   });
-  launch_sums_over_rows<Launcher>(p, where);
+  launch_other_gradients<Launcher>(parameters, where);
 }
 
 }  // namespace rapt::gpu

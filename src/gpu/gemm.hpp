@@ -178,10 +178,14 @@ struct GemmSoftmax {
     // The same threads read what they wrote; f32 weights take its place. They are relative to the
     // largest of them: a sink may be so much larger that 16 bits could not hold them.
     const float base = finite_max(largest);
+    const semantics::DropoutStream dropout =
+        semantics::dropout_stream(call.dropout, r.sequence.index, r.head);
     CompensatedSum sum = {0, 0};
     for (Index key = seen.begin + Target::thread(); key < seen.end; key += threads) {
       const float weight = Target::exp2(scores[key] - base);
-      weights[key] = Target::template from_float<Element>(weight);
+      weights[key] = semantics::keeps(dropout, r.query, key)
+                         ? Target::template from_float<Element>(weight)
+                         : zero;
       sum.add(weight);
     }
     for (Index key = Target::thread(); key < seen.begin; key += threads) weights[key] = zero;
@@ -224,7 +228,8 @@ struct GemmFinish {
       RAPT_UNROLL
       for (int y = 0; y < each; ++y) sums[y].add(four.at[y]);
     }
-    const float factor = reciprocal_or_zero(p.row_sums[row]);
+    const float factor =
+        reciprocal_or_zero(p.row_sums[row]) * semantics::kept_scale<float>(call.dropout);
     float out[each];
     RAPT_UNROLL
     for (int y = 0; y < each; ++y) out[y] = sums[y].total() * factor;

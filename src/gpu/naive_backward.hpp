@@ -16,7 +16,7 @@ namespace rapt::gpu {
 struct NaiveBackwardParameters {
   BackwardParameters common;
   Index keys;                          // of a matrix's row
-  float *weights, *products, *scores;  // P, dX, dS; of pairs inside the window
+  float *weights, *products, *scores;  // Z P, dX, dS; of pairs inside the window
 };
 
 // `lanes` neighbouring lanes share a pair.
@@ -56,10 +56,15 @@ struct NaivePairs {
                             ? minus_infinity
                             : score_of_pair<Target, Element>(call, row.sequence.index, row.head,
                                                              row.query, row.position(), key, dot);
+    const semantics::DropoutStream dropout =
+        semantics::dropout_stream(call.dropout, row.sequence.index, row.head);
+    const float kept = semantics::keeps(dropout, row.query, key)
+                           ? semantics::kept_scale<float>(call.dropout)
+                           : 0.0f;
     const PairGradients pair = gradients_of_score<Target>(
-        call, score, dot, dout_v, call.lse[semantics::lse_offset(call, place, row.head)],
+        call, score, dot, kept * dout_v, call.lse[semantics::lse_offset(call, place, row.head)],
         p.deltas[at]);
-    m.weights[at * m.keys + key] = pair.weight;
+    m.weights[at * m.keys + key] = kept * pair.weight;
     m.products[at * m.keys + key] = pair.of_dot;
     if (m.scores != m.products) m.scores[at * m.keys + key] = pair.of_score;
   }

@@ -3,7 +3,8 @@
 // Three kernels work on it in turn, for a chunk of the keys at a time:
 //
 //   scores    dot products (slices, rows, chunk), each slice over a part of the head dim
-//   softmax   slice 0 becomes weights (rows, chunk); each row's state and rescale factor
+//   softmax   slice 0 becomes weights (rows, chunk), after dropout; each row's state and rescale
+//             factor
 //   out       sums = sums · rescale + weights · V; the last chunk divides and writes out
 //
 // A chunk of all keys is the textbook way. Smaller chunks make it online softmax, in memory that
@@ -49,6 +50,7 @@ RAPT_DEVICE ScoreMatrix known(const ScoreMatrix& matrix) {
     m.call.mask = nullptr;
     m.call.alibi = nullptr;
     m.call.softcap = 0;
+    m.call.dropout.seed = nullptr;
     m.call.window.first_keys = 0;
     m.first_key = 0;
     m.last = true;
@@ -141,10 +143,16 @@ struct MatrixSoftmax {
     const float base = finite_max(new_max);
     const float rescale = rescale_factor<Target>(old.row_max, new_max);
     CompensatedSum weights = {0, 0};
+    const semantics::DropoutStream dropout =
+        semantics::dropout_stream(call.dropout, sequence.index, head);
+    const float kept_scale =
+        dropout.dropped == 0 ? 1.0f : semantics::kept_scale<float>(call.dropout);
     if (group == 0) {
       for (Index key = seen.begin + lane; key < seen.end; key += keys_at_once) {
         const float weight = Target::exp2((one_each ? exponent : scores[key]) - base);
-        scores[key] = weight;
+        scores[key] = dropout.dropped == 0                                  ? weight
+                      : semantics::keeps(dropout, query, m.first_key + key) ? weight * kept_scale
+                                                                            : 0.0f;
         weights.add(weight);
       }
     }

@@ -39,8 +39,8 @@ struct SplitKvParameters {
 struct SplitKvConfig {
   int lanes;  // of a key: dims up to 8 · lanes
   int rows;   // of a tile
-  // Plain: scores are scaled dot products, the keys of a tile one range, and rows of all tensors
-  // aligned and of whole lanes.
+  // Plain: scores are scaled dot products, no pair is dropped, the keys of a tile one range, and
+  // rows of all tensors aligned and of whole lanes.
   bool plain;
 };
 
@@ -134,7 +134,8 @@ RAPT_DEVICE void store_partial(const SplitKvParameters& p, Index number, int at,
     Target::store(p.partial_states + number, Vector<float, 2>{{state.row_max, state.sum}});
 }
 
-// A row over all its keys: the sink joins, the sum divides, elements at … go out.
+// A row over all its keys: the sink joins, the sum divides, elements at … go out. With dropout,
+// what was kept is scaled here.
 template <class Target, class Element>
 RAPT_DEVICE void finish_row(const SplitKvParameters& p, const semantics::Sequence& sequence,
                             SplitKvRow row, int at, RowState state,
@@ -145,7 +146,8 @@ RAPT_DEVICE void finish_row(const SplitKvParameters& p, const semantics::Sequenc
   const float factor = rescale_factor<Target>(state.row_max, new_max);
   const RowState whole = {
       new_max, state.sum * factor + sink.sum * rescale_factor<Target>(sink.row_max, new_max)};
-  const float scale = factor * reciprocal_or_zero(whole.sum);
+  float scale = factor * reciprocal_or_zero(whole.sum);
+  if (call.dropout.seed) scale *= semantics::kept_scale<float>(call.dropout);
   RAPT_UNROLL
   for (int i = 0; i < split_kv_elements; ++i) out[i] *= scale;
   const semantics::Place place = semantics::query_place(call, sequence, row.query);

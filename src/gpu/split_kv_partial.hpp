@@ -259,6 +259,15 @@ struct SplitKvPartial {
                                                own.row.query, own.position, key, exponents[i]);
       }
       const float rescale = weigh(exponents, new_max, sum);
+      if (!config.plain && call.dropout.seed) {
+        const semantics::DropoutStream dropout =
+            semantics::dropout_stream(call.dropout, tile.sequence.index, own.row.head);
+        RAPT_UNROLL
+        for (int i = 0; i < Pairs::kept; ++i) {
+          const int key = key_of(tile, own_key + i * lane_groups);
+          if (!semantics::keeps(dropout, own.row.query, key)) exponents[i] = 0;
+        }
+      }
       accumulate(first_lane, rescale, exponents, v, out);
       if ((round + 1) * steps % span_of_sums<Element> == 0) {
         float of_rows[rows];

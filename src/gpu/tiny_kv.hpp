@@ -20,8 +20,10 @@ struct TinyKvParameters {
 };
 
 struct TinyKvConfig {
-  int lanes;   // of a row: dims up to 8 · lanes
-  bool plain;  // every query sees every key, scores are scaled dot products, accesses are whole
+  int lanes;  // of a row: dims up to 8 · lanes
+  // Every query sees every key, scores are scaled dot products, nothing is dropped, accesses are
+  // whole.
+  bool plain;
 };
 
 template <class Target, TinyKvConfig config, class Element>
@@ -106,12 +108,15 @@ struct TinyKv {
       for (int i = 0; i < keys_at_once; ++i) {
         const float weight = Target::exp2(exponent[i] - base);
         state.sum += weight;
+        if (!config.plain && semantics::is_dropped(call.dropout, batch, head, query, first + i))
+          continue;
         RAPT_UNROLL
         for (int j = 0; j < each; ++j) out[j] += weight * Target::to_float(v[i].at(j));
       }
     }
     if (!real) return;
-    const float factor = reciprocal_or_zero(state.sum);
+    float factor = reciprocal_or_zero(state.sum);
+    if (!config.plain && call.dropout.seed) factor *= semantics::kept_scale<float>(call.dropout);
     RAPT_UNROLL
     for (int j = 0; j < each; ++j) out[j] *= factor;
     OutRow<Element>(call, place, head, p.aligned, config.plain).template store<Target>(at, out);
@@ -124,8 +129,8 @@ struct TinyKv {
 inline bool is_plain(const TinyKvParameters& p) {
   const semantics::Call& call = p.call;
   return p.aligned && call.qk_dim % 8 == 0 && call.v_dim % 8 == 0 && !call.window.has_left &&
-         !call.window.has_right && !has_score_mod(call) && !call.sinks && !call.q_starts &&
-         !call.kv_starts && !call.kv_lengths && !call.page_table;
+         !call.window.has_right && !has_score_mod(call) && !call.dropout.seed && !call.sinks &&
+         !call.q_starts && !call.kv_starts && !call.kv_lengths && !call.page_table;
 }
 
 template <class Launcher>

@@ -22,6 +22,7 @@ static_assert(RAPT_DTYPE_F16 == int(rapt::DType::f16));
 static_assert(RAPT_DTYPE_BF16 == int(rapt::DType::bf16));
 static_assert(RAPT_DTYPE_I32 == int(rapt::DType::i32));
 static_assert(RAPT_DTYPE_U8 == int(rapt::DType::u8));
+static_assert(RAPT_DTYPE_I64 == int(rapt::DType::i64));
 static_assert(RAPT_BACKEND_CPU == int(rapt::Backend::cpu));
 static_assert(RAPT_BACKEND_CUDA == int(rapt::Backend::cuda));
 static_assert(RAPT_BACKEND_HIP == int(rapt::Backend::hip));

@@ -84,8 +84,9 @@ std::optional<Value> optional_from(std::int32_t has, Value value, std::string_vi
 }  // namespace
 
 DType dtype_from(std::int32_t value, std::string_view name) {
-  if (value < RAPT_DTYPE_NONE || value > RAPT_DTYPE_U8)
-    fault(name, "'s dtype is ", value, "; it must be one of rapt_dtype, 0 to ", int{RAPT_DTYPE_U8});
+  if (value < RAPT_DTYPE_NONE || value > RAPT_DTYPE_I64)
+    fault(name, "'s dtype is ", value, "; it must be one of rapt_dtype, 0 to ",
+          int{RAPT_DTYPE_I64});
   return static_cast<DType>(value);
 }
 
@@ -133,6 +134,7 @@ Options options_from(const rapt_options* given) {
   result.offset = optional_from(options.has_offset, options.offset, "offset");
   result.scale = optional_from(options.has_scale, options.scale, "scale");
   result.softcap = options.softcap;
+  result.dropout = options.dropout;
   result.max_q_len = optional_from(options.has_max_q_len, options.max_q_len, "max_q_len");
   result.max_kv_len = optional_from(options.has_max_kv_len, options.max_kv_len, "max_kv_len");
   result.total_kv = optional_from(options.has_total_kv, options.total_kv, "total_kv");

@@ -42,6 +42,8 @@ std::span<const Kernel* const> registered_kernels() {
       &cuda_flash_wgmma_f32,
       &cuda_naive_backward,
       &cuda_flash_backward,
+      &cuda_flash_mma_backward,
+      &cuda_flash_wgmma_backward,
 #endif
 #if defined(RAPT_WITH_HIP)
       &hip_naive,
@@ -64,6 +66,7 @@ std::span<const Kernel* const> registered_kernels() {
       &emu_flash_mma,
       &emu_naive_backward,
       &emu_flash_backward,
+      &emu_flash_mma_backward,
 #endif
   };
   // clang-format on

@@ -89,6 +89,8 @@ double oracle_row(const semantics::Call& call, DType dtype, const Row& row, std:
   if (largest == -infinity) return largest;  // sees nothing
 
   double sum = std::exp(sink - largest);
+  const semantics::DropoutStream dropout =
+      semantics::dropout_stream(call.dropout, sequence.index, head);
   with_element_type(dtype, [&](auto type) {
     for (Index key = 0; key < sequence.kv_len; ++key) {
       const double s = scores[static_cast<std::size_t>(key)];
@@ -99,10 +101,12 @@ double oracle_row(const semantics::Call& call, DType dtype, const Row& row, std:
           semantics::row_offset(call.v_stride, semantics::key_place(call, sequence, key),
                                 semantics::kv_head_of(call, head));
       sum += weight;
+      if (!semantics::keeps(dropout, row.query, key)) continue;
       for (std::size_t d = 0; d < out.size(); ++d) out[d] += weight * double(to_float(v[d]));
     }
   });
-  for (double& value : out) value /= sum;
+  const double kept_scale = semantics::kept_scale<double>(call.dropout);
+  for (double& value : out) value *= kept_scale / sum;
   return largest + std::log(sum);
 }
 

@@ -56,8 +56,8 @@ class OneKvHead {
           dq[d] += of_product * key.k[d];
           dk_[at(key, call_.qk_dim) + d] += of_product * row.q[d];
         }
-        for (std::size_t d = 0; d < key.v.size(); ++d)
-          dv_[at(key, call_.v_dim) + d] += pair.weight * row.dout[d];
+        for (std::size_t d = 0; d < key.v.size() && pair.kept != 0; ++d)
+          dv_[at(key, call_.v_dim) + d] += pair.kept * pair.weight * row.dout[d];
         dalibi -= pair.of_score * std::abs(double(row.position() - key.key));
         if (backward_.gradients.dbias) shared.dbias[bias_element(row, key)] += pair.of_score;
       }

@@ -37,7 +37,8 @@ GradientRow gradient_row(const BackwardCall& backward, const Row& row) {
   const auto at = [&](const Index(&stride)[3]) {
     return semantics::row_offset(stride, place, row.head);
   };
-  GradientRow result = {row, {}, {}, 0, 0, 0, 0};
+  GradientRow result = {row, {}, {}, 0, 0, 0, 0, {}};
+  result.dropout = semantics::dropout_stream(call.dropout, row.sequence.index, row.head);
   result.q = numbers(call.q, p.dtype, at(call.q_stride), call.qk_dim);
   result.dout = numbers(gradients.dout, p.out_dtype, at(gradients.dout_stride), call.v_dim);
   result.lse = call.lse[semantics::lse_offset(call, place, row.head)];
@@ -85,7 +86,11 @@ PairGradient pair_gradient(const BackwardCall& backward, const GradientRow& row,
   pair.visible = true;
   pair.weight = std::exp(pair.score - row.lse);
   pair.dout_v = dot_product(row.dout, key.v);
-  pair.of_score = pair.weight * (pair.dout_v - row.delta);
+  if (semantics::keeps(row.dropout, query, key.key))
+    pair.kept = semantics::kept_scale<double>(call.dropout);
+  // What is dropped may not be a number.
+  const double through_v = pair.kept == 0 ? 0 : pair.kept * pair.dout_v;
+  pair.of_score = pair.weight * (through_v - row.delta);
   pair.of_dot = pair.of_score * semantics::cap_slope(scoring.softcap, pair.dot);
   return pair;
 }

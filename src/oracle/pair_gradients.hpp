@@ -2,11 +2,12 @@
 // gradient is a sum of.
 //
 //   P  = e^(s − lse)                     the weight
+//   Z  = 1 / (1 − p) of pairs that dropout keeps, 0 of others; 1 without dropout
 //   D  = Σ dout · out − dlse             of the row
-//   dS = P (dout · v − D)                of the score, and so of its bias
+//   dS = P (Z dout · v − D)              of the score, and so of its bias
 //   dX = dS · d score / d (scale q · k)  of the scaled dot product: less than dS under a soft cap
 //
-// dv = Σ P dout over queries, dk = Σ dX scale q, dq = Σ dX scale k over keys, dalibi = −Σ dS |p −
+// dv = Σ Z P dout over queries, dk = Σ dX scale q, dq = Σ dX scale k over keys, dalibi = −Σ dS |p −
 // j|, dsinks = −Σ e^(sink − lse) D over queries.
 #pragma once
 
@@ -32,6 +33,7 @@ struct GradientRow {
   double lse, delta;      // delta: D
   double delta_absolute;  // as if no terms cancelled
   double slope;
+  semantics::DropoutStream dropout;
 
   semantics::Index position() const { return row.query + row.sequence.offset; }
 };
@@ -48,7 +50,7 @@ GradientKey gradient_key(const BackwardCall& backward, const semantics::Sequence
 struct PairGradient {
   bool visible = false;             // false: the rest is 0
   double dot = 0, score = 0;        // the scaled dot product, s
-  double weight = 0;                // P
+  double weight = 0, kept = 0;      // P, Z
   double dout_v = 0;                // dout · v
   double of_score = 0, of_dot = 0;  // dS, dX
 };

@@ -18,7 +18,9 @@ inline bool has_score_mod(const Problem& p) {
 }
 
 // Whether a tile of rows may see two ranges of keys, or scores that are more than that.
-inline bool is_general(const Problem& p) { return has_score_mod(p) || p.window.first_keys > 0; }
+inline bool is_general(const Problem& p) {
+  return has_score_mod(p) || p.window.first_keys > 0 || p.dropout > 0;
+}
 
 // The problem that a run within its bounds poses: with the sizes of the run, and as many of the
 // expected keys as its sequences may have.

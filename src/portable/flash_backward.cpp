@@ -10,37 +10,15 @@ namespace {
 using semantics::divided_up;
 
 constexpr Index most_dim = 256;
-constexpr Index blocks_wanted = 2;  // a multiprocessor
-
-FlashBackwardConfig config_of(const Problem& p) {
-  return flash_backward_config(static_cast<int>(std::max(p.qk_dim, p.v_dim)));
-}
 
 double query_blocks(const Problem& p) {
-  return double(divided_up(p.q_len, config_of(p).own)) * double(p.heads) * double(p.batch);
+  return double(divided_up(p.q_len, flash_backward_config_of(p).own)) * double(p.heads) *
+         double(p.batch);
 }
 double key_blocks(const Problem& p) {
-  return double(divided_up(p.kv_len, config_of(p).own)) * double(p.kv_heads) * double(p.batch);
+  return double(divided_up(p.kv_len, flash_backward_config_of(p).own)) * double(p.kv_heads) *
+         double(p.batch);
 }
-
-// dbias is summed by so many blocks a tile that they fill the chip.
-struct BiasParts {
-  Index elements = 0, slices = 1;
-  double blocks = 0;
-
-  explicit BiasParts(const Task& task) : BiasParts(task.problem, task.device) {}
-  BiasParts(const Problem& p, const Device& device) {
-    if (!p.dbias.present()) return;
-    const Index all[4] = {p.batch, p.heads, p.q_len, p.kv_len};
-    Index size[4];
-    for (std::size_t axis = 0; axis < 4; ++axis) size[axis] = p.dbias.varies[axis] ? all[axis] : 1;
-    elements = size[0] * size[1] * size[2] * size[3];
-    const Index tiles = std::max<Index>(bias_tiles(size, config_of(p)), 1);
-    slices = std::max<Index>(blocks_wanted * device.multiprocessors / tiles, 1);
-    blocks = double(tiles) * double(slices);
-  }
-  Index bytes() const { return semantics::rounded_up(elements * slices * 4, 64); }
-};
 
 }  // namespace
 
@@ -58,7 +36,7 @@ std::vector<Config> FlashBackwardHost::configs(const Problem& p, const Device& d
 // Seven products of whole tiles, counted as if all were made by the blocks of queries.
 Estimate FlashBackwardHost::estimate(const Task& task) {
   const Problem& p = task.problem;
-  const FlashBackwardConfig config = config_of(p);
+  const FlashBackwardConfig config = flash_backward_config_of(p);
   const double multiplications = std::max(1.0, 3.0 * double(p.qk_dim) + 2.0 * double(p.v_dim));
   const double rows = std::max(1.0, double(p.total_q) * double(p.heads));
   return WaveModel(task.device, reach_of(task.device).flash_backward,

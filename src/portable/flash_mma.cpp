@@ -105,7 +105,7 @@ WaveModel model_of(const Problem& p, const Device& device, const TileConfig& til
                    : tiles.key_warps == 2 ? chip.mma_short_rate
                                           : chip.mma_decode_rate,
            .latency = tiles.key_warps == 1 ? chip.mma_load_ahead : 1.0,
-           .score_mod = has_score_mod(p),
+           .score_mod = has_score_mod(p) || p.dropout > 0,
            .paged = p.paged(),
            .least_chunk = std::max<double>(tiles.keys, split_kv_least_keys),
            .partial_bytes = bytes_of_chunk(p),

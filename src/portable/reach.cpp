@@ -53,6 +53,19 @@ constexpr Reach hopper = {
     .mma_decode_rate = 0.55,
     .mma_read_again = 1 / 1.5,
     .mma_load_ahead = 0.63,
+    // Guesses, from forward's with the same products.
+    .mma_backward_b16 = {.rate = {0.25, 0.25, 0.22, 0.12},
+                         .alone = 0.65,
+                         .bandwidth = 0.78,
+                         .block_seconds = 2e-6,
+                         .step_seconds = 2e-6,
+                         .score_mod = 0.4},
+    .mma_backward_tf32x3 = {.rate = {0.06, 0.06, 0.05, 0.03},
+                            .alone = 0.65,
+                            .bandwidth = 0.78,
+                            .block_seconds = 2e-6,
+                            .step_seconds = 2e-6,
+                            .score_mod = 0.4},
     .wgmma = {.rate = {0.37, 0.62, 0.79, 0.78},
               .start_seconds = 2.2e-6,
               .block_seconds = 1.5e-6,
@@ -68,6 +81,12 @@ constexpr Reach hopper = {
                      .block_seconds = 3e-6,
                      .score_mod = {0.29, 0.3, 0.36, 0.5},
                      .paged = {.rate = 0.72}},
+    // A guess, until it is timed.
+    .wgmma_backward = {.rate = {0.3, 0.5, 0.55, 0.55},
+                       .start_seconds = 2.2e-6,
+                       .block_seconds = 2e-6,
+                       .step_seconds = 1e-6,
+                       .score_mod = 0.5},
     .wgmma_mask_rate = 0.37,
     .wgmma_bias_rate = 0.25,
 };
@@ -78,7 +97,8 @@ constexpr double mma_sync_of_hopper = 0.625;
 constexpr Reach nominal(double mma_sync) {
   Reach reach = hopper;
   reach.measured = false;
-  for (KernelReach* kernel : {&reach.mma_b16, &reach.mma_tf32, &reach.mma_tf32x3}) {
+  for (KernelReach* kernel : {&reach.mma_b16, &reach.mma_tf32, &reach.mma_tf32x3,
+                              &reach.mma_backward_b16, &reach.mma_backward_tf32x3}) {
     ByDim& rate = kernel->rate;
     const double factor = mma_sync / mma_sync_of_hopper;
     rate = {factor * rate.d32, factor * rate.d64, factor * rate.d128, factor * rate.d256};

@@ -46,7 +46,8 @@ struct Reach {
   double mma_short_rate, mma_decode_rate;     // of that: rows shared by 2 and by 4 warps
   double mma_read_again;                      // of a kv head's keys, by each tile of its rows
   double mma_load_ahead;                      // of step_seconds, with tiles for prefill
-  KernelReach wgmma, wgmma_decode, wgmma_tf32x3;
+  KernelReach mma_backward_b16, mma_backward_tf32x3;
+  KernelReach wgmma, wgmma_decode, wgmma_tf32x3, wgmma_backward;
   double wgmma_mask_rate, wgmma_bias_rate;  // with masks; with biases that TMA cannot bring
 };
 

@@ -7,6 +7,7 @@
 // never a wrong access.
 #pragma once
 
+#include "src/semantics/dropout.hpp"
 #include "src/semantics/portable.hpp"
 #include "src/semantics/visibility.hpp"
 
@@ -40,6 +41,8 @@ struct Call {
       alibi;  // slopes of query heads, for each sequence alibi_stride further; null: absent
   Index alibi_stride;
   const float* sinks;  // per query head; null: absent
+
+  Dropout dropout;  // without a seed: none
 
   const int32_t *q_starts, *kv_starts, *kv_lengths;  // null: absent
   const int32_t* page_table;                         // null: not paged

@@ -154,6 +154,7 @@ Options options_of(const Problem& p) {
   options.offset = p.offset;
   options.scale = p.scale;
   options.softcap = p.softcap;
+  options.dropout = p.dropout;
   options.batch_invariant = p.batch_invariant;
   options.tf32 = p.tf32;
   if (p.varlen) options.max_q_len = p.q_len;

@@ -61,6 +61,7 @@ Filler::Filler(Data& data, std::uint64_t seed, Fill fill)
 }
 
 void Filler::fill() {
+  if (problem_.dropout > 0) fill_seed();
   fill_lengths();
   if (problem_.paged()) fill_pages();
   fill_heads();
@@ -160,6 +161,11 @@ void Filler::fill_heads() {
                                            : static_cast<float>(spread_.sink * random_.normal());
     }
   }
+}
+
+void Filler::fill_seed() {
+  auto* seed = image<std::int64_t>("seed");
+  for (int i = 0; i < 2; ++i) seed[i] = static_cast<std::int64_t>(random_.next());
 }
 
 void Filler::fill_row(const char* name, Index offset, Index count, double spread) {

@@ -28,6 +28,7 @@ class Filler {
   void fill_lengths();
   void fill_pages();
   void fill_heads();
+  void fill_seed();
   void fill_queries(const semantics::Call& call);
   void fill_keys(const semantics::Call& call);
   void fill_pairs(const semantics::Call& call);

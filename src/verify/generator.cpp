@@ -257,6 +257,7 @@ constexpr Feature features[] = {
     {"alibi of sequences", [](const Problem& p) { return p.alibi_per_sequence; }},
     {"soft cap", [](const Problem& p) { return p.softcap > 0; }},
     {"sinks", [](const Problem& p) { return p.sinks; }},
+    {"dropout", [](const Problem& p) { return p.dropout > 0; }},
     {"varlen", [](const Problem& p) { return p.varlen; }},
     {"kv_lengths", [](const Problem& p) { return p.lengths; }},
     {"pages", [](const Problem& p) { return p.paged(); }},
@@ -327,6 +328,8 @@ Problem random_problem(std::uint64_t seed, Backend backend, Operation operation)
   if (p.window.left && random.chance(0.5))
     p.window.first_keys =
         random.chance(0.5) ? random.between(1, 8) : random.between(1, p.kv_len + 2);
+  if (random.chance(0.1) && !p.batch_invariant)
+    p.dropout = float(random.one_of<std::int64_t>({26, 26, 51, 128, random.between(1, 255)})) / 256;
   p.validate();
   return p;
 }

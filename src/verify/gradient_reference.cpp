@@ -26,6 +26,7 @@ constexpr double many_elements = 1000;
 constexpr double weight_roundings = 16;
 // Terms that are added up one after another; sums of so many then go on as one.
 constexpr double terms_of_a_tile = 64;
+constexpr double beyond_f16 = 65520;  // f16 rounds this and more to infinity
 // A score that may be off by more than this leaves nothing to compare.
 constexpr double hopeless = 40;
 
@@ -37,7 +38,7 @@ struct Uncertain {
 
 // The coefficients of one pair.
 struct Coefficients {
-  Uncertain weight, score, product;  // P, dS, dX · scale
+  Uncertain weight, score, product;  // Z P, dS, dX · scale
   bool in_range = true;
 };
 
@@ -73,26 +74,35 @@ class Model {
         std::expm1(std::min(error.firm + cut_off * std::abs(error.growth), 700.0)) +
         weight_roundings * f32_unit;
     const double deviation = std::expm1(std::min(4 * error.deviation, 300.0)) / 4;
+    // In f16, a dS that it has no number for may become infinite: users scale their losses.
+    const double most = backward_.problem.dtype == DType::f16 ? beyond_f16 / 2 : HUGE_VAL;
     result.in_range = std::isfinite(pair.weight) && std::isfinite(pair.of_score) &&
-                      of_score < std::exp(hopeless) && deviation < std::exp(hopeless);
+                      of_score < std::exp(hopeless) && deviation < std::exp(hopeless) &&
+                      std::abs(pair.of_score) < most;
 
-    // P: rounded to the element type, or to TF32, before it meets dout.
-    Uncertain& weight = result.weight;
-    weight = {pair.weight, pair.weight * of_score + std::min(pair.weight, roundings_.smallest),
-              square(rounding() * pair.weight), square(pair.weight * deviation)};
+    // Z P: rounded to the element type, or to TF32, before it meets dout; Z may come later. What is
+    // dropped may not be a number.
+    const double kept_weight = pair.kept == 0 ? 0 : pair.kept * pair.weight;
+    if (kept_weight != 0) {
+      result.weight = {
+          kept_weight,
+          kept_weight * of_score + pair.kept * std::min(pair.weight, roundings_.smallest),
+          square(rounding() * kept_weight), square(kept_weight * deviation)};
+    }
 
-    // dS = P (dout · v − D).
+    // dS = P (Z dout · v − D).
     const double of_dout_v =
-        dot_roundings * f32_unit * dout_v.absolute + cut_off * std::abs(dout_v.dot);
+        pair.kept * (dot_roundings * f32_unit * dout_v.absolute + cut_off * std::abs(dout_v.dot));
     const double of_delta = dot_roundings * f32_unit * row.delta_absolute;
-    const double of_difference = 4 * f32_unit * (std::abs(pair.dout_v) + std::abs(row.delta));
+    const double of_difference =
+        4 * f32_unit * (pair.kept * std::abs(pair.dout_v) + std::abs(row.delta));
     Uncertain& score = result.score;
     score = {
         pair.of_score,
         pair.weight * (of_dout_v + of_delta + of_difference) + std::abs(pair.of_score) * of_score,
         0,
-        square(pair.weight * dout_v.deviation) + square(pair.of_score * deviation) +
-            square(pair.weight * dout_unit_ * deviation_of_rounding * dout_v.absolute)};
+        square(kept_weight * dout_v.deviation) + square(pair.of_score * deviation) +
+            square(kept_weight * dout_unit_ * deviation_of_rounding * dout_v.absolute)};
 
     // dX: under a cap, by a slope that is off as what it is taken at; rounded as P is.
     Uncertain& product = result.product;
@@ -294,9 +304,8 @@ class Block {
 
 // Whether a result is infinite for a good reason: its type does not reach as far.
 bool overflows(DType dtype, double want, double allowed, double got) {
-  constexpr double beyond = 65520;  // f16 rounds this and more to infinity
   return dtype == DType::f16 && std::isinf(got) && (got > 0) == (want > 0) &&
-         std::abs(want) + allowed >= beyond;
+         std::abs(want) + allowed >= beyond_f16;
 }
 
 // Keys that are stored but not in use: their gradients are zeros.

@@ -35,9 +35,10 @@ class Sums {
     places_ = {1, std::exp2(exponent - std::ceil(exponent)), 1 - (any - std::floor(any)) / 2};
   }
 
-  // A key of that normalised weight; `top` is the largest.
+  // A key of that normalised weight; `top` is the largest. v: 1 / (1 − p) times the value with
+  // dropout, 0 where the pair is dropped.
   void add(const Roundings& roundings, double weight, double top, const ScoreError& error,
-           const std::vector<double>& v, RowBounds& row) {
+           const std::vector<double>& v, bool kept, RowBounds& row) {
     const double shifted = weight * std::expm1(std::min(error.firm, 700.0));
     const double summed = weight * sum_roundings * f32_unit +
                           std::min(weight, roundings.smallest * top);  // what is near 0 may vanish
@@ -58,6 +59,7 @@ class Sums {
       high_[d] = std::max(high_[d], v[d]);
     }
     ++keys_;
+    if (kept) ++kept_;
     sum_of_weights_ += weight;
     squares_of_weights_ += weight * weight;
     largest_spread_ = std::max(largest_spread_, spread * std::sqrt(apart));
@@ -91,8 +93,8 @@ class Sums {
     // Terms that are all equal round alike as they are added up; those that differ do not.
     const double equal_terms = std::min(equal_roundings, keys_ / 4) * f32_unit;
     const double same_sign = std::min(same_sign_roundings, keys_ / 4) * f32_unit;
-    const auto equality = [&](double sum, double squares) {
-      return squares > 0 ? sum * sum / (keys_ * squares) : 0;
+    const auto equality = [](double count, double sum, double squares) {
+      return squares > 0 ? sum * sum / (count * squares) : 0;
     };
 
     double firm = 0, weights_at_most = 0, weights = 0, scores = 0, results = 0,
@@ -104,7 +106,8 @@ class Sums {
       const double at_most = roundings.weight * weighed_[d];
       const double deviation = deviation_of_rounding * roundings.weight * std::sqrt(weights_[d]);
       // As TF32, equal weights round alike, and equal values are cut off alike.
-      const double alike_as_tf32 = roundings.factors * equality(out, weights_[d]) * weighed_[d];
+      const double alike_as_tf32 =
+          roundings.factors * equality(kept_, out, weights_[d]) * weighed_[d];
       const double of_weights = std::min(
           at_most,
           std::hypot(element_deviations * deviation, std::max(2 * alike * out, alike_as_tf32)));
@@ -114,7 +117,7 @@ class Sums {
                                                    roundings.factors * std::sqrt(weights_[d])));
       const double of_scores = element_deviations * std::sqrt(scores_[d]);
       const double of_result = roundings.result * out;
-      const double of_equal_terms = equal_terms * equality(out, weights_[d]) * weighed_[d];
+      const double of_equal_terms = equal_terms * equality(kept_, out, weights_[d]) * weighed_[d];
       const double cut_off = cut_off_units * roundings.factors * grown_[d];
       const double surely = firm_[d] + of_equal_terms + same_sign * out + std::abs(cut_off);
       cut_off_along += cut_off * out_[d];
@@ -153,7 +156,7 @@ class Sums {
     row.size = std::max(norm, std::sqrt(weights));
     row.lse_allowed =
         lse_firm_ + std::abs(cut_off_units * roundings.factors * lse_grown_) +
-        equal_terms * equality(sum_of_weights_, squares_of_weights_) +
+        equal_terms * equality(keys_, sum_of_weights_, squares_of_weights_) +
         std::max(element_deviations * std::sqrt(lse_variance_), whole_deviations * lse_spread_) +
         lse_roundings * f32_unit * std::max(1.0, std::abs(row.lse));
   }
@@ -166,7 +169,7 @@ class Sums {
   std::array<double, 3> places_;  // of the largest weight, for RowBounds::alike
   double largest_spread_ = 0;     // that one key's score may give the row
   double lse_firm_ = 0, lse_variance_ = 0, lse_grown_ = 0, lse_spread_ = 0;
-  double keys_ = 0, sum_of_weights_ = 0, squares_of_weights_ = 0;
+  double keys_ = 0, kept_ = 0, sum_of_weights_ = 0, squares_of_weights_ = 0;
 };
 
 }  // namespace
@@ -205,6 +208,9 @@ RowBounds bounds_of(const Problem& p, const semantics::Call& call, const Row& ro
   for (const double score : scores) largest = std::max(largest, score);
   const double top = std::exp(largest - result.lse);  // the largest weight, normalised
 
+  const semantics::DropoutStream dropout =
+      semantics::dropout_stream(call.dropout, sequence.index, head);
+  const double kept_scale = semantics::kept_scale<double>(call.dropout);
   Sums sums(row, largest, out);
   with_element_type(p.dtype, [&](auto type) {
     using Element = decltype(type);
@@ -226,8 +232,10 @@ RowBounds bounds_of(const Problem& p, const semantics::Call& call, const Row& ro
                                               slope * std::abs(double(position - key)), largest);
       const auto* stored = static_cast<const Element*>(call.v) +
                            semantics::row_offset(call.v_stride, place, kv_head);
-      for (std::size_t d = 0; d < dims; ++d) v[d] = finite(to_float(stored[d]));
-      sums.add(roundings, std::exp(score - result.lse), top, error, v, result);
+      const bool kept = semantics::keeps(dropout, query, key);
+      for (std::size_t d = 0; d < dims; ++d)
+        v[d] = kept ? kept_scale * finite(to_float(stored[d])) : 0;
+      sums.add(roundings, std::exp(score - result.lse), top, error, v, kept, result);
     }
   });
   sums.finish(roundings, result);

@@ -264,6 +264,17 @@ TEST(CApiHostile, scales_and_soft_caps_that_are_not_finite_are_refused) {
   EXPECT_TRUE(fails(capped.run(), invalid, "the soft cap is -1"));
 }
 
+TEST(CApiHostile, a_probability_is_below_one_and_wants_a_seed) {
+  for (const double value : {-0.5, 1.0, 1e300, static_cast<double>(NAN)}) {
+    Attention attention;
+    attention.options.dropout = value;
+    EXPECT_TRUE(fails(attention.run(), invalid, "the dropout is")) << value;
+  }
+  Attention attention;
+  attention.options.dropout = 0.5;
+  EXPECT_TRUE(fails(attention.run(), invalid, "seed is missing"));
+}
+
 TEST(CApiHostile, a_scale_may_be_zero_or_negative) {
   for (const float value : {0.0f, -1.0f}) {
     Attention attention;

@@ -16,14 +16,14 @@ namespace {
 
 constexpr std::int64_t memory_bytes = 4096;  // of one tensor
 constexpr std::int64_t longest_axis = 16;    // of what is run, so that a run stays short
-constexpr std::size_t tensor_count = 13;
+constexpr std::size_t tensor_count = 14;
 
 constexpr std::array<rapt_tensor rapt_arguments::*, tensor_count> members = {
-    &rapt_arguments::q,         &rapt_arguments::k,         &rapt_arguments::v,
-    &rapt_arguments::out,       &rapt_arguments::lse,       &rapt_arguments::bias,
-    &rapt_arguments::mask,      &rapt_arguments::alibi,     &rapt_arguments::sinks,
-    &rapt_arguments::q_starts,  &rapt_arguments::kv_starts, &rapt_arguments::kv_lengths,
-    &rapt_arguments::page_table};
+    &rapt_arguments::q,          &rapt_arguments::k,         &rapt_arguments::v,
+    &rapt_arguments::out,        &rapt_arguments::lse,       &rapt_arguments::bias,
+    &rapt_arguments::mask,       &rapt_arguments::alibi,     &rapt_arguments::sinks,
+    &rapt_arguments::q_starts,   &rapt_arguments::kv_starts, &rapt_arguments::kv_lengths,
+    &rapt_arguments::page_table, &rapt_arguments::seed};
 
 // One piece of heap memory for each tensor, so that the sanitizer sees a step outside.
 char* memory_of(std::size_t tensor) {
@@ -36,7 +36,9 @@ char* memory_of(std::size_t tensor) {
 }
 
 std::int64_t element_bytes(std::int32_t dtype) {
-  return dtype == RAPT_DTYPE_U8 ? 1 : dtype == RAPT_DTYPE_F16 || dtype == RAPT_DTYPE_BF16 ? 2 : 4;
+  if (dtype == RAPT_DTYPE_U8) return 1;
+  if (dtype == RAPT_DTYPE_I64) return 8;
+  return dtype == RAPT_DTYPE_F16 || dtype == RAPT_DTYPE_BF16 ? 2 : 4;
 }
 
 // Null is inside: rapt must notice it.
@@ -111,7 +113,22 @@ class Input {
 
   void make_arguments() {
     rapt_arguments_init(&arguments_, sizeof arguments_);
-    enum { q, k, v, out, lse, bias, mask, alibi, sinks, q_starts, kv_starts, kv_lengths, pages };
+    enum {
+      q,
+      k,
+      v,
+      out,
+      lse,
+      bias,
+      mask,
+      alibi,
+      sinks,
+      q_starts,
+      kv_starts,
+      kv_lengths,
+      pages,
+      seed
+    };
     const bool packed = coin(), paged = coin();
     const std::int64_t batch = from(0, 3), q_len = from(0, 4), kv_len = from(0, 4);
     const std::int64_t kv_heads = from(1, 2), heads = kv_heads * from(1, 2);
@@ -135,12 +152,15 @@ class Input {
     if (packed && !paged) set_indices(kv_starts, {batch + 1, 1, 1, 1}, static_cast<int>(kv_len));
     if (coin()) set_indices(kv_lengths, {batch, 1, 1, 1}, 1);
     if (paged) set_indices(pages, {batch, kv_len, 1, 1}, 1);
+    drops_ = rarely();
+    if (drops_) set(seed, RAPT_DTYPE_I64, {2, 1, 1, 1});
   }
 
   void make_options() {
     rapt_options_init(&options_, sizeof options_);
     options_.causal = coin();
     options_.softcap = rarely() ? bytes_.ConsumeFloatingPoint<float>() : 0;
+    options_.dropout = drops_ ? 0.5 : rarely() ? bytes_.ConsumeFloatingPoint<double>() : 0;
     const auto maybe = [&](std::int32_t& has, std::int64_t& value) {
       has = rarely();
       value = has ? any_integer() : 0;
@@ -200,6 +220,7 @@ class Input {
   FuzzedDataProvider bytes_;
   rapt_arguments arguments_;
   rapt_options options_;
+  bool drops_ = false;  // with a seed
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ using Mutant = std::function<Part(const BackwardCall&, const GradientRow&, const
 Part sound(const BackwardCall& backward, const GradientRow&, const GradientKey&,
            const PairGradient& pair) {
   const double product = pair.of_dot * double(backward.call.scale);
-  return {product, product, pair.weight};
+  return {product, product, pair.kept * pair.weight};
 }
 
 // dq, dk and dv with what the mutant says of each pair, as they are stored.
@@ -127,6 +127,62 @@ TEST(GradientMutants, AreAllFoundOutInEveryTypeAndWhatIsSoundPasses) {
     for (const std::uint64_t seed : {3u, 4u, 5u}) {
       const Problem problem = Problem::parse(
           fmt::format("b1 h4/2 q48 kv40 d32 {} causal softcap2 backward dlse", type));
+      const verify::Data data(problem, Device::cpu(1), seed, verify::Fill::typical);
+      const verify::Reference reference(data, 4000, seed);
+      EXPECT_EQ(reference.compare(computed(data, sound)).fault, "") << type;
+      for (const auto& [name, mutant] : mutants) {
+        EXPECT_NE(reference.compare(computed(data, mutant)).fault, "")
+            << name << ", " << type << ", seed " << seed;
+      }
+    }
+  }
+}
+
+// dS with another Z.
+Part with_kept(const BackwardCall& c, const GradientRow& row, const PairGradient& pair,
+               double kept) {
+  const double product = pair.weight * (kept * pair.dout_v - row.delta) * double(c.call.scale);
+  return {product, product, kept * pair.weight};
+}
+
+TEST(GradientMutants, OfDropoutAreFoundOutInEveryType) {
+  const std::pair<const char*, Mutant> mutants[] = {
+      {"dropout forgotten in dv",
+       [](const auto& c, const auto& r, const auto&, const PairGradient& pair) {
+         const Part part = with_kept(c, r, pair, pair.kept);
+         return Part{part.dq, part.dk, pair.weight};
+       }},
+      {"dropout forgotten in dS",
+       [](const auto& c, const auto& r, const auto&, const PairGradient& pair) {
+         const Part part = with_kept(c, r, pair, 1);
+         return Part{part.dq, part.dk, pair.kept * pair.weight};
+       }},
+      {"the divisor missing in dv",
+       [](const auto& c, const auto& r, const auto&, const PairGradient& pair) {
+         const Part part = with_kept(c, r, pair, pair.kept);
+         return Part{part.dq, part.dk, pair.kept == 0 ? 0 : pair.weight};
+       }},
+      {"the divisor missing in dS",
+       [](const auto& c, const auto& r, const auto&, const PairGradient& pair) {
+         const Part part = with_kept(c, r, pair, pair.kept == 0 ? 0 : 1);
+         return Part{part.dq, part.dk, pair.kept * pair.weight};
+       }},
+      {"the next pair's bit",
+       [](const auto& c, const auto& r, const auto& k, const PairGradient& pair) {
+         const bool kept = semantics::keeps(r.dropout, r.row.query, k.key + 1);
+         return with_kept(c, r, pair, kept ? semantics::kept_scale<double>(c.call.dropout) : 0);
+       }},
+      {"one pair's bit",
+       [](const auto& c, const auto& r, const auto& k, const PairGradient& pair) {
+         const bool other = r.row.query == 8 && k.key == 0 && r.row.head == 0;  // the only key
+         const double scale = semantics::kept_scale<double>(c.call.dropout);
+         return with_kept(c, r, pair, other ? scale - pair.kept : pair.kept);
+       }},
+  };
+  for (const char* type : {"f32", "f16", "bf16"}) {
+    for (const std::uint64_t seed : {13u, 14u, 15u}) {
+      const Problem problem = Problem::parse(
+          fmt::format("b1 h4/2 q48 kv40 d32 {} causal dropout0.2 backward dlse", type));
       const verify::Data data(problem, Device::cpu(1), seed, verify::Fill::typical);
       const verify::Reference reference(data, 4000, seed);
       EXPECT_EQ(reference.compare(computed(data, sound)).fault, "") << type;

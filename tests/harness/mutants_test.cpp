@@ -103,10 +103,13 @@ struct Original {
     result.lse = largest;
     if (!std::isfinite(largest)) return result;
     double sum = std::exp(sink - largest);
+    const semantics::DropoutStream dropout =
+        semantics::dropout_stream(call.dropout, row.sequence.index, row.head);
     for (std::size_t j = 0; j < scores.size(); ++j) {
       const double weight = std::exp(scores[j] - largest);
       if (weight == 0) continue;
       sum += weight;
+      if (!semantics::keeps(dropout, row.query, static_cast<Index>(j))) continue;
       const Index key = value_of.empty() ? static_cast<Index>(j) : value_of[j];
       const Index v =
           semantics::row_offset(call.v_stride, semantics::key_place(call, row.sequence, key),
@@ -114,7 +117,7 @@ struct Original {
       for (std::size_t d = 0; d < result.out.size(); ++d)
         result.out[d] += weight * element(call.v, problem().dtype, v + static_cast<Index>(d));
     }
-    for (double& value : result.out) value /= sum;
+    for (double& value : result.out) value *= semantics::kept_scale<double>(call.dropout) / sum;
     result.lse = largest + std::log(sum);
     return result;
   }
@@ -339,6 +342,50 @@ TEST_P(Mutants, AreFoundWhereTheyMatter) {
   }
   EXPECT_GT(matter, 600);
   EXPECT_LE(pass * 1000, type.may_pass * matter) << examples;
+}
+
+// Every row by the oracle, with the call changed.
+Results of_call(const Original& original, const semantics::Call& call, double factor = 1) {
+  Results results;
+  for (const auto& expected : original.reference.rows()) {
+    RowResult row = {std::vector<double>(static_cast<std::size_t>(call.v_dim)), 0};
+    std::vector<double> scores(static_cast<std::size_t>(call.kv_len));
+    row.lse = oracle_row(call, original.problem().dtype, expected.row, row.out, scores);
+    for (double& value : row.out) value *= factor;
+    results.push_back(row);
+  }
+  return results;
+}
+
+TEST_P(Mutants, OfDropoutAreFound) {
+  const Type type = GetParam();
+  for (const std::uint64_t seed : {720001u, 720002u, 720003u}) {
+    Problem problem = Problem::parse("b2 h4/2 q40 kv70 d32 f32 causal dropout0.1 lse");
+    problem.dtype = problem.kv_dtype = problem.out_dtype = type.dtype;
+    problem.tf32 = type.tf32;
+    problem.alignment = std::min<std::int64_t>(problem.alignment, 16);
+    const Original original(problem, seed);
+    if (!original.is_ordinary()) continue;
+    const semantics::Call& call = original.call;
+    EXPECT_TRUE(passes(original, of_call(original, call)));
+    semantics::Call changed = call;
+    changed.dropout = {};
+    EXPECT_FALSE(passes(original, of_call(original, changed))) << "dropout forgotten";
+    EXPECT_FALSE(passes(original, of_call(original, call, 230.0 / 256))) << "the divisor missing";
+    if (type.unit < 0x1p-8) {  // bf16 does not know 0.17 % for sure
+      EXPECT_FALSE(passes(original, of_call(original, call, 0.9 * 256 / 230)))
+          << "the probability not rounded in the divisor";
+    }
+    const std::int64_t other_offset[2] = {call.dropout.seed[0], call.dropout.seed[1] + 1};
+    changed.dropout = {other_offset, call.dropout.dropped};
+    EXPECT_FALSE(passes(original, of_call(original, changed))) << "another pair's bit";
+    changed.dropout = {call.dropout.seed, call.dropout.dropped + 1};
+    EXPECT_FALSE(passes(original, of_call(original, changed, 229.0 / 256 * 256 / 230)))
+        << "a few pairs more";
+    Results normalised = original.right();  // by the sum of what is kept, and so lse
+    for (std::size_t i = 0; i < normalised.size(); ++i) normalised[i].lse += std::log(230.0 / 256);
+    EXPECT_FALSE(passes(original, normalised)) << "lse of what is kept";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Mutants,

@@ -63,6 +63,7 @@ json fields_of(const Problem& p) {
           {"alibi", p.alibi},
           {"alibi_per_sequence", p.alibi_per_sequence},
           {"sinks", p.sinks},
+          {"dropout", p.dropout},
           {"lse", p.lse},
           {"batch_invariant", p.batch_invariant},
           {"tf32", p.tf32},

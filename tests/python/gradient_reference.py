@@ -120,8 +120,11 @@ def _add_head(problem, inputs, numbers, head, result):
 
     seen = ~np.isneginf(head.scores)  # a score of −inf is a key that is not there
     weights = np.where(seen, np.exp(head.scores - lse), 0)  # P
-    of_scores = np.where(seen, weights * (dout @ head.v.T - delta), 0)  # dS
-    magnitude = np.where(seen, weights * (np.abs(dout) @ np.abs(head.v).T + delta_magnitude), 0)
+    through_v = np.where(head.z > 0, head.z * (dout @ head.v.T), 0)
+    of_scores = np.where(seen, weights * (through_v - delta), 0)  # dS
+    products = np.where(head.z > 0, head.z * (np.abs(dout) @ np.abs(head.v).T), 0)
+    magnitude = np.where(seen, weights * (products + delta_magnitude), 0)
+    kept = np.where(head.z > 0, head.z * weights, 0)  # Z P
     slopes = 1 / np.cosh(head.products / problem.softcap) ** 2 if problem.softcap else 1.0
     of_products = problem.scale * of_scores * slopes  # scale · dX
     products_magnitude = abs(problem.scale) * magnitude * slopes
@@ -136,7 +139,8 @@ def _add_head(problem, inputs, numbers, head, result):
         _sums(of_products.T, head.q, seen.T),
         _sums(products_magnitude.T, np.abs(head.q), seen.T),
     )
-    to["dv"].add(keys, _sums(weights.T, dout, seen.T), _sums(weights.T, np.abs(dout), seen.T))
+    kept_pairs = (seen & (head.z > 0)).T
+    to["dv"].add(keys, _sums(kept.T, dout, kept_pairs), _sums(kept.T, np.abs(dout), kept_pairs))
     if problem.dbias:
         of_bias, at = _bias_sums(problem, of_scores, head)
         to["dbias"].add(at, of_bias, _bias_sums(problem, magnitude, head)[0])

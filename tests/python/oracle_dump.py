@@ -6,7 +6,10 @@ import subprocess
 
 import numpy as np
 
-STORED = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i32": np.int32, "u8": np.uint8}
+STORED = {
+    "f32": np.float32, "f16": np.float16, "bf16": np.uint16,
+    "i32": np.int32, "u8": np.uint8, "i64": np.int64,
+}  # fmt: skip
 
 
 @dataclasses.dataclass

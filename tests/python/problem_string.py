@@ -48,6 +48,7 @@ class Problem:
     alibi: bool = False
     alibi_per_sequence: bool = False
     sinks: bool = False
+    dropout: float = 0.0
     lse: bool = False
     batch_invariant: bool = False
     tf32: bool = False
@@ -185,6 +186,7 @@ TOKENS = {
     "alibi:b": _set(alibi=True, alibi_per_sequence=True),
     f"softcap{X}": _set(softcap=_f32),
     "sinks": _set(sinks=True),
+    f"dropout{X}": _set(dropout=lambda p: int(256 * _f32(p) + 0.5) / 256),
     rf"varlen(?:{N}(?:/{N})?)?": _varlen,
     f"kv_lengths{N}?": _lengths,
     f"page{N}": _set(page_size=int),

@@ -5,11 +5,14 @@ For query i and key j of a sequence, at position p = i + offset:
     visible(i, j)   p − left ≤ j or j < first_keys, j ≤ p + right, j < kv_len, and the mask if there
                     is one
     s = scale · q·k,  then cap · tanh(s / cap),  then + bias,  then − slope[h] · |p − j|
-    out = Σ e^s v / (Σ e^s + e^sink[h]),  lse = log(Σ e^s + e^sink[h])  over visible j
+    out = Σ Z e^s v / (Σ e^s + e^sink[h]),  lse = log(Σ e^s + e^sink[h])  over visible j
+
+Z is 1, or that of dropout (dropout_reference.py).
 """
 
 import dataclasses
 
+import dropout_reference
 import numpy as np
 
 
@@ -85,7 +88,7 @@ def _window(problem, p, j):
     return visible
 
 
-def _attend(s, sink, v, round_weights):
+def _attend(s, sink, v, z, round_weights):
     """Softmax of the scores (q_len, kv_len), −inf where not visible, times v. Gives out, its
     magnitude and lse."""
     real = s.dtype.type
@@ -95,14 +98,14 @@ def _attend(s, sink, v, round_weights):
         weights = np.exp(s - shift)
         total = weights.sum(axis=1, keepdims=True) + np.exp(sink - shift)
         divisor = np.where(total == 0, real(1), total)
-        weights = round_weights(weights)
+        weights = round_weights(weights) * z
         lse = np.where(np.isposinf(largest), largest, shift + np.log(total))
         magnitude = (weights @ np.abs(v)) / divisor
         # A weight of 0 does not hide a NaN: of keys that are not there, nothing is taken.
         finite = np.where(np.isfinite(v), v, real(0))
         out = (weights @ finite) / divisor
         for key in np.flatnonzero(~np.isfinite(v).all(axis=1)):
-            seen = ~np.isneginf(s[:, key])
+            seen = ~np.isneginf(s[:, key]) & (z[:, key] != 0)
             out[seen] += (weights[seen, key, None] * (v[key] - finite[key])) / divisor[seen]
     return out, magnitude, lse[:, 0]
 
@@ -124,6 +127,7 @@ class Head:
     visible: np.ndarray  # and not masked
     products: np.ndarray  # scale · q·k
     scores: np.ndarray  # −inf where not visible
+    z: np.ndarray  # (q_len, kv_len): of dropout, or ones
 
 
 def heads(problem, inputs, numbers, real=np.float64):
@@ -168,7 +172,15 @@ def heads(problem, inputs, numbers, real=np.float64):
                 visible=visible,
                 products=products,
                 scores=np.where(visible, s, real(-np.inf)),
+                z=_dropout(problem, inputs, b, h, q_len, kv_len, real),
             )
+
+
+def _dropout(problem, inputs, b, h, q_len, kv_len, real):
+    if not problem.dropout:
+        return np.ones((q_len, kv_len), real)
+    seed = inputs["seed"].view().ravel()
+    return dropout_reference.factors(seed, problem.dropout, b, h, q_len, kv_len, real)
 
 
 def slope(problem, numbers, b, h):
@@ -208,7 +220,7 @@ def attention(problem, inputs, real=np.float64, round_weights=lambda weights: we
         sink = numbers["sinks"].ravel()[h] if problem.sinks else real(-np.inf)
         # A weight of 0 does not hide a NaN.
         values = np.where(head.visible.any(axis=0)[:, None], head.v, real(0))
-        out, magnitude, lse = _attend(head.scores, sink, values, round_weights)
+        out, magnitude, lse = _attend(head.scores, sink, values, head.z, round_weights)
         result.out[outer, rows, h] = out
         result.magnitude[outer, rows, h] = magnitude
         result.lse[outer, h, rows] = lse

@@ -29,6 +29,8 @@ HAND_PICKED = [
     "b4 h2 q3 kv21 d8 f32 kv_lengths backward",
     "b3 h2 q5 kv9 d8 bf16 alibi:b varlen backward:alibi",
     "b2 h2 s9 d8 f32 mask:bhqk sinks backward:sinks dlse",
+    f"b2 h4/2 q40 kv50 d8 f32 causal bias:hqk alibi softcap5 sinks dropout0.2 {ALL}",
+    "b3 h4/2 q12 kv40 d8 bf16 causal dropout0.5 varlen20/60 kv_lengths backward",
     "b2 h3 q5 kv11 d8 f16 bias:bhqk:f32 softcap2 alibi backward:bias,alibi",
     "b2 h3 q5 kv11 d8 bf16 bhsd bias:k softcap30 scale0.5 dlse@40,1,4 backward:bias dlse dbias:f32",
     "b2 h3 q5 kv11 d8 f32 causal softcap3 scale-0.5 backward",
@@ -91,6 +93,7 @@ SAMPLES = {
     "dense": "b2 h4/2 q5 kv12 d8 f32 causal window3+2 offset3 bias:hqk alibi softcap50 sinks "
     f"scale0.25 {ALL}",
     "packed": "b3 h4/2 q6 kv12 d8 bf16 varlen kv_lengths mask:bqk backward",
+    "dropout": "b2 h2 q40 kv40 d8 f32 dropout0.3 backward",
 }
 MODERATE_SEED = 15
 
@@ -117,6 +120,8 @@ def sample(dump_program, request):
         ("dense", "scale", 0.250001),
         ("packed", "mask", None),
         ("packed", "lengths", False),
+        ("dropout", "dropout", 0.0),
+        ("dropout", "dropout", 76 / 256),
     ],
     indirect=["sample"],
 )

@@ -42,6 +42,9 @@ HAND_PICKED = [
     "b2 h2 q4 kv7 d8 bf16 out:f32 varlen",
     "b2 h2 s9 d8 f32 mask:bhqk sinks lse",
     "b2 h2 s9 d8 f32 mask:qk bias:1 lse",
+    "b2 h4/2 q70 kv90 d8 f32 causal dropout0.1 lse",
+    "b3 h4/2 q12 kv40 d8 f16 window8:2 dropout0.5 varlen20 kv_lengths page16 lse",
+    "b2 h2 q9 kv40 d8 bf16 sinks dropout0.99 lse",
     "b2 h3 q5 kv11 d8 f16 bias:bhqk:f32 softcap2 alibi lse",
     "b2 h3 q5 kv11 d8 bf16 bhsd bias:k softcap30 scale0.5 lse@40,1,4 lse",
     "b2 h3 q5 kv11 d8 f32 causal softcap3 scale-0.5 lse",
@@ -122,6 +125,7 @@ SAMPLES = {
     "packed": "b3 h4/2 q6 kv12 d8 bf16 varlen kv_lengths lse",
     "paged": "b4 h2 q3 kv21 d8 f32 kv_lengths page4 lse",
     "lengths": "b4 h2 q3 kv21 d8 f32 kv_lengths",
+    "dropout": "b2 h2 q40 kv40 d8 f32 dropout0.3 lse",
 }
 MODERATE_SEED = 15
 
@@ -159,6 +163,8 @@ def disagreements(case, problem):
         ("masked", "mask", None),
         ("packed", "kv_heads", 1),
         ("lengths", "lengths", False),
+        ("dropout", "dropout", 0.0),
+        ("dropout", "dropout", 76 / 256),
     ],
     indirect=["sample"],
 )
@@ -173,6 +179,7 @@ def test_a_reference_of_another_problem_disagrees(sample, field, value):
         *[("dense", name) for name in ["q", "k", "v", "bias", "alibi", "sinks"]],
         *[("masked", name) for name in ["q", "k", "v", "mask"]],
         *[("packed", name) for name in ["q", "k", "v", "q_starts", "kv_starts", "kv_lengths"]],
+        ("dropout", "seed"),
         *[("paged", name) for name in ["q", "k", "v", "kv_lengths", "page_table"]],
     ],
     indirect=["sample"],

@@ -163,6 +163,7 @@ TEST(Allocations, RunMakesNone) {
   std::set<std::string_view> ran;
   for (const char* text :
        {"b2 h4/2 q17 kv33 d20/12 bf16 causal window9 bias:hqk mask:bqk alibi softcap20 sinks lse",
+        "b2 h4/2 q17 kv33 d20 bf16 causal dropout0.25",
         "b2 h4/2 q17 kv33 d20 f32 varlen20/40 kv_lengths lse", "b2 h4/2 q1 kv33 d20 f16 page4",
         "b1 h2 q110 kv300 d600 f32 causal", "b2 h4/2 q1 kv3000 d16 bf16 kv_lengths page16 lse",
         "b9 h2 q3 kv12 d20 f32 causal", "b2 h2 q0 kv3 d4 f32", "b2 h2 q3 kv0 d4 f32 sinks",

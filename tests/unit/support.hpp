@@ -124,7 +124,7 @@ class Example {
     const Problem& p = problem;
     pages = p.paged() ? p.batch * pages_per_sequence() : many_pages;
     for (const TensorRule& rule : tensor_rules()) {
-      if (!rule.wanted(p) || rule.is_index_data) continue;
+      if (!rule.wanted(p) || rule.is_index_data || rule.name == "seed") continue;
       const Shape shape = shape_of(p, rule, pages);
       const Problem::Strides* strides = strides_in(p, rule);
       const DType dtype = rule.dtype(p);
@@ -136,6 +136,7 @@ class Example {
     if (p.varlen && !p.paged()) arguments.kv_starts = integers(starts(p.total_kv));
     if (p.lengths) arguments.kv_lengths = integers(full_lengths());
     if (p.paged()) make_page_table();
+    if (p.dropout > 0) arguments.seed = dropout_seed();
   }
   explicit Example(std::string_view text, unsigned seed = 1)
       : Example(Problem::parse(text), seed) {}
@@ -207,6 +208,15 @@ class Example {
     for_each_position(shape, [&](const Shape& at) {
       static_cast<std::uint8_t*>(tensor.data)[index_of(tensor, at)] = random_() % 4 != 0;
     });
+    return tensor;
+  }
+
+  Tensor dropout_seed() {
+    const Shape shape = {2, 1, 1, 1};
+    const Tensor tensor = memory(DType::i64, shape, contiguous(shape));
+    auto* numbers = static_cast<std::int64_t*>(tensor.data);
+    numbers[0] = random_();
+    numbers[1] = random_();
     return tensor;
   }
 

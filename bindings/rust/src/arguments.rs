@@ -31,6 +31,8 @@ pub struct Inputs<'a> {
     pub kv_lengths: Option<Tensor<'a>>,
     /// `[batch, pages of a sequence]`.
     pub page_table: Option<Tensor<'a>>,
+    /// `[2]` of i64, with `Options::dropout`: a seed and an offset.
+    pub seed: Option<Tensor<'a>>,
 }
 
 /// The arguments of attention itself.
@@ -78,6 +80,7 @@ impl<'a> Inputs<'a> {
             kv_starts: None,
             kv_lengths: None,
             page_table: None,
+            seed: None,
         }
     }
 }
@@ -159,6 +162,7 @@ impl Sealed for Inputs<'_> {
             kv_starts = self.kv_starts,
             kv_lengths = self.kv_lengths,
             page_table = self.page_table,
+            seed = self.seed,
         );
         Ok(raw)
     }

@@ -18,6 +18,8 @@ pub struct Options {
     pub scale: Option<f32>,
     /// 0: none.
     pub softcap: f32,
+    /// Probability that a pair is dropped, below 1, rounded to 1/256; 0: none. `Inputs::seed` says which.
+    pub dropout: f64,
     /// A row's bits do not depend on what else is in the batch.
     pub batch_invariant: bool,
     /// Single TF32 products allowed for f32.
@@ -46,6 +48,7 @@ impl Options {
         raw.batch_invariant = self.batch_invariant.into();
         raw.tf32 = self.tf32.into();
         raw.softcap = self.softcap;
+        raw.dropout = self.dropout;
         raw.window_first_keys = self.window.first_keys;
         (raw.has_window_left, raw.window_left) = optional(self.window.left);
         (raw.has_window_right, raw.window_right) = optional(self.window.right);

@@ -88,6 +88,7 @@ structs! {
         dbias: rapt_tensor,
         dsinks: rapt_tensor,
         dalibi: rapt_tensor,
+        seed: rapt_tensor,
     }
     struct rapt_options {
         struct_size: usize,
@@ -110,6 +111,7 @@ structs! {
         max_kv_len: i64,
         total_kv: i64,
         window_first_keys: i64,
+        dropout: f64,
     }
     struct rapt_executor {
         struct_size: usize,

@@ -16,6 +16,7 @@ pub enum DType {
     Bf16 = 3,
     I32 = 4,
     U8 = 5,
+    I64 = 6,
 }
 
 /// A half-precision number by its bits, which other crates' types have too.
@@ -50,6 +51,9 @@ unsafe impl Element for i32 {
 }
 unsafe impl Element for u8 {
     const DTYPE: DType = DType::U8;
+}
+unsafe impl Element for i64 {
+    const DTYPE: DType = DType::I64;
 }
 
 /// A tensor that is read: up to four axes, the last one contiguous.

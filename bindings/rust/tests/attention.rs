@@ -96,6 +96,21 @@ fn every_option_reaches_the_problem() -> Result<()> {
 }
 
 #[test]
+fn dropout_has_a_seed() -> Result<()> {
+    let (q, seed, mut out) = (vec![0.5f32; COUNT], vec![1i64, 2], vec![0f32; COUNT]);
+    let (q, v) = (Tensor::dense(&q, &SIZE)?, tokens());
+    let mut inputs = Inputs::new(q, q, Tensor::dense(&v, &SIZE)?);
+    inputs.seed = Some(Tensor::dense(&seed, &[2])?);
+    let mut arguments = Forward::new(inputs, TensorMut::dense(&mut out, &SIZE)?);
+    let options = Options { dropout: 0.5, ..Default::default() };
+    assert_eq!(Problem::of(&arguments, &options)?.to_string(), "b1 h2 s4 d8 f32 dropout0.5");
+    attention(&mut arguments, &options, Device::Cpu)?;
+    let without = Problem::of(&arguments, &Options::default()).unwrap_err();
+    assert!(without.to_string().contains("seed is given but the problem has none"));
+    Ok(())
+}
+
+#[test]
 fn packed_sequences_have_starts_and_bounds() -> Result<()> {
     let (q, mut out) = (vec![0.5f32; COUNT], vec![0f32; COUNT]);
     let starts = vec![0, 1, 4];

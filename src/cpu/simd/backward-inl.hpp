@@ -8,6 +8,7 @@
 #define RAPT_SIMD_BACKWARD_INL
 #endif
 
+#include <algorithm>
 #include <cmath>
 
 #include "src/cpu/backward_engine.hpp"
@@ -43,7 +44,7 @@ HWY_INLINE semantics::Range seen_keys(const GradientTile& t, semantics::Index ro
   return semantics::within(t.row_keys[row], keys);
 }
 
-// Dot products of a row with some keys become P, those with dout become dX. Loops go on to whole
+// Dot products of a row with some keys become Z P, those with dout become dX. Loops go on to whole
 // vectors. `slopes` has room for as many.
 HWY_INLINE void weigh_keys(const GradientTile& t, semantics::Index row, semantics::Range keys,
                            float* weights, float* gradients, float* slopes) {
@@ -51,6 +52,12 @@ HWY_INLINE void weigh_keys(const GradientTile& t, semantics::Index row, semantic
   const semantics::Index count = keys.end - keys.begin;
   if (t.softcap > 0) cap_slopes(weights, count, t.scale, t.softcap, slopes);
   if (t.score_row) t.score_row(t, row, keys, weights);
+  HWY_ALIGN float kept[most_backward_keys];
+  if (t.drop_row) {
+    std::fill_n(kept, count, 1.0f);
+    t.drop_row(t, row, keys, kept);
+    for (semantics::Index i = 0; i < count; ++i) gradients[i] *= kept[i];
+  }
   const FloatVector scale = hn::Set(d, t.score_row ? 1.0f : t.scale);
   const FloatVector lse = hn::Set(d, t.lse[row]), delta = hn::Set(d, t.deltas[row]);
   for (semantics::Index i = 0; i < count; i += static_cast<semantics::Index>(hn::Lanes(d))) {
@@ -58,6 +65,7 @@ HWY_INLINE void weigh_keys(const GradientTile& t, semantics::Index row, semantic
     hn::StoreU(weight, d, weights + i);
     hn::StoreU(hn::Mul(weight, hn::Sub(hn::LoadU(d, gradients + i), delta)), d, gradients + i);
   }
+  for (semantics::Index i = 0; t.drop_row && i < count; ++i) weights[i] *= kept[i];
   if (t.see_row) t.see_row(t, row, keys, gradients);
   if (t.softcap > 0) {
     for (semantics::Index i = 0; i < count; ++i) gradients[i] *= slopes[i];

@@ -16,14 +16,6 @@ bool has_keys(const semantics::Call& call) {
 
 }  // namespace
 
-bool has_unmapped_stride(const Problem::Strides& stride, Index outer, Index rows, Index heads) {
-  if (outer == 0 || rows == 0 || heads == 0) return false;
-  const auto bad = [](Index step, Index count) {
-    return count > 1 && (step <= 0 || step >= Index{1} << 39);
-  };
-  return bad(stride[0], outer) || bad(stride[1], rows) || bad(stride[2], heads);
-}
-
 bool output_can_go_by_tma(const Problem& p) {
   return p.out_dtype == p.dtype && p.v_dim % 8 == 0 &&
          !has_unmapped_stride(p.out, p.varlen ? 1 : p.batch, p.varlen ? p.total_q : p.q_len,

@@ -11,8 +11,6 @@ using gpu::Index;
 
 inline constexpr Index most_pages = Index{1} << 31;
 
-// Whether an axis that is stepped along has a stride that TMA does not take.
-bool has_unmapped_stride(const Problem::Strides& stride, Index outer, Index rows, Index heads);
 // Whether TMA can take the output: of 16 bits, in whole pieces of 16 bytes.
 bool output_can_go_by_tma(const Problem& problem);
 // Whether TMA can bring the biases of a tile, if they are aligned: they are of 16 bits, those of a

@@ -118,6 +118,13 @@ class Consumer {
       note_promoted_sums(false);
     }
     finish_rows(p_, tile_info(1), at_.group, at_.row(), now.rows.row_max, sums, now.factor);
+    if constexpr (config.score_mod) {
+      if (p_.call.dropout.seed) {
+        RAPT_UNROLL
+        for (int half = 0; half < 2; ++half)
+          now.factor[half] *= semantics::kept_scale<float>(p_.call.dropout);
+      }
+    }
     return more;
   }
 

@@ -12,6 +12,7 @@
 #include "src/cuda/flash_wgmma/choose_tiles.hpp"
 #include "src/cuda/flash_wgmma/schedule.hpp"
 #include "src/cuda/hopper/support.hpp"
+#include "src/cuda/hopper/tensor_map.hpp"
 #include "src/cuda/kernels.hpp"
 #include "src/gpu/softmax.hpp"
 #include "src/portable/common.hpp"

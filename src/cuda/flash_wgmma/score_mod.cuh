@@ -181,4 +181,52 @@ RAPT_DEVICE void score_pairs(const Parameters& p, const WorkTileInfo& work_tile,
   }
 }
 
+// Of the thread's keys in one of its rows, those in `column` 0 or 1 of every eight: weights whose
+// bit is not set become 0.
+template <int n>
+RAPT_DEVICE void keep_weights(uint32_t kept, int half, int column, float (&weights)[n][4]) {
+  RAPT_UNROLL
+  for (int j = 0; j < n; ++j)
+    if (!(kept >> j & 1)) weights[j][2 * half + column] = 0;
+}
+
+// Weights of pairs that dropout drops become 0: for `row` of the warpgroup and the one 8 further
+// down, from key `first_key` on, that of the thread's column 0. Two queries of one head, 8 apart,
+// and keys 8 apart share draws.
+template <int n>
+RAPT_DEVICE void drop_weights(const Parameters& p, const WorkTileInfo& work_tile, int group,
+                              int row, int first_key, float (&weights)[n][4]) {
+  const RowPlace first = row_place(p, work_tile, group, row);
+  const RowPlace second = row_place(p, work_tile, group, row + 8);
+  const auto pairs_of = [&](const RowPlace& at) {
+    return semantics::DropoutPairs(
+        semantics::dropout_stream(p.call.dropout, work_tile.sequence, at.head));
+  };
+  const auto keeps = [&](semantics::DropoutPairs& pairs, const RowPlace& at, int j, int column) {
+    const bool kept = pairs.keeps(work_tile.first + at.query, first_key + 8 * j + column);
+    return static_cast<uint32_t>(kept) << j;
+  };
+  semantics::DropoutPairs pairs = pairs_of(first);
+  RAPT_UNROLL
+  for (int column = 0; column < 2; ++column) {
+    uint32_t of_first = 0, of_second = 0;
+    RAPT_NO_UNROLL
+    for (int j = 0; j < n; ++j) {
+      of_first |= keeps(pairs, first, j, column);
+      if (first.head == second.head) of_second |= keeps(pairs, second, j, column);
+    }
+    keep_weights(of_first, 0, column, weights);
+    if (first.head == second.head) keep_weights(of_second, 1, column, weights);
+  }
+  if (first.head == second.head) return;
+  pairs = pairs_of(second);
+  RAPT_UNROLL
+  for (int column = 0; column < 2; ++column) {
+    uint32_t of_second = 0;
+    RAPT_NO_UNROLL
+    for (int j = 0; j < n; ++j) of_second |= keeps(pairs, second, j, column);
+    keep_weights(of_second, 1, column, weights);
+  }
+}
+
 }  // namespace rapt::cuda::flash_wgmma

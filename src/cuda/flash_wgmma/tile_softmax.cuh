@@ -51,10 +51,12 @@ class TileSoftmax {
           max_changed |= update_max<Element>(scores, sizes[row], capped, row, rows, out_scale);
           exponentiate(scores, capped, row, rows);
         }
+        drop_weights(at, scores);
         return max_changed;
       }
       const bool max_changed = update_max_and_exponentiate(scores, Scaled{1}, rows, out_scale);
       exponentiate(scores, Scaled{1}, 1, rows);
+      drop_weights(at, scores);
       return max_changed;
     } else {
       apply_mask(at, scores, gpu::minus_infinity);
@@ -76,6 +78,13 @@ class TileSoftmax {
     add_tma_bias<Element>(shared_.biases[group], Position<config>::row(), scores);
     __syncwarp();
     if (Target::lane() == 0) shared_.bias_buffers.free[group].arrive();
+  }
+
+  // After they were summed.
+  RAPT_DEVICE void drop_weights(const Position<config>& at, Scores& weights) const {
+    if (!p_.call.dropout.seed) return;
+    flash_wgmma::drop_weights(p_, info(at), at.group, at.row(),
+                              at.first_key(info(at).key_tile(at.tile)), weights);
   }
 
   // Row maxima move, and the first row is weighed. Three warpgroups keep all units busy, and fewer

@@ -53,6 +53,9 @@ class Consumer {
           Rows::apply_mask(p, warp_tile, first, scores);
         float rescale[Rows::rows];
         Rows::online_softmax(scale, scores, results, rescale);
+        if constexpr (config.score_mod) {
+          if (call.dropout.seed) Rows::drop_pairs(p, warp_tile, first, scores);
+        }
         OutputMma<config>::accumulate(
             scores, rescale, results.out,
             [&] {

@@ -73,7 +73,7 @@ Estimate estimate(const Task& task) {
                          .flops_per_second = task.device.nominal.matrix_flops,
                          .bytes = p.bytes(),
                          .dim = tiles.dim,
-                         .score_mod = gpu::has_score_mod(p),
+                         .score_mod = gpu::has_score_mod(p) || p.dropout > 0,
                          .paged = p.paged()})
       .whole();
 }

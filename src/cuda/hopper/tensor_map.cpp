@@ -50,6 +50,15 @@ CUtensorMap tensor_map(const MappedTensor<axes>& tensor) {
   return map;
 }
 
+bool has_unmapped_stride(const Problem::Strides& stride, std::int64_t outer, std::int64_t rows,
+                         std::int64_t heads) {
+  if (outer == 0 || rows == 0 || heads == 0) return false;
+  const auto bad = [](std::int64_t step, std::int64_t count) {
+    return count > 1 && (step <= 0 || step >= std::int64_t{1} << 39);
+  };
+  return bad(stride[0], outer) || bad(stride[1], rows) || bad(stride[2], heads);
+}
+
 void move_map(CUtensorMap& map, const void* data) {
   static auto* const replace =
       driver_function<decltype(cuTensorMapReplaceAddress)>("cuTensorMapReplaceAddress");

@@ -23,6 +23,11 @@ struct MappedTensor {
 template <int axes>
 CUtensorMap tensor_map(const MappedTensor<axes>& tensor);
 
+// Whether an axis of a (batch, row, head) tensor that is stepped along has a stride that TMA does
+// not take.
+bool has_unmapped_stride(const Problem::Strides& stride, std::int64_t outer, std::int64_t rows,
+                         std::int64_t heads);
+
 // The map of a tensor that lies elsewhere and is the same otherwise.
 void move_map(CUtensorMap& map, const void* data);
 

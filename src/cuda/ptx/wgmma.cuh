@@ -80,6 +80,12 @@ struct Wgmma {
   RAPT_DEVICE static void mma(Sums& d, const uint32_t (&a)[4], MatrixDescriptor b, bool add) {
     WgmmaInstruction<Element, n>::from_registers(d, a, b.descriptor(), add);
   }
+  // A and B in shared memory, both MN-major: rows of either are the k of the product.
+  RAPT_DEVICE static void mma_both_mn_major(Sums& d, MatrixDescriptor a, MatrixDescriptor b,
+                                            bool add) {
+    WgmmaInstruction<Element, n>::template from_shared<true>(d, a.descriptor(), b.descriptor(),
+                                                             add);
+  }
   // B MN-major.
   RAPT_DEVICE static void mma_mn_major(Sums& d, const uint32_t (&a)[4], MatrixDescriptor b,
                                        bool add) {

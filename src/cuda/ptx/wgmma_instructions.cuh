@@ -34,16 +34,17 @@ struct WgmmaInstruction<F16, 32> {
 
 template <>
 struct WgmmaInstruction<F16, 64> {
+  template <int both_are_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %34, 0;"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
         "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-        "}, %32, %33, add, 1, 1, 0, 0;}"
+        "}, %32, %33, add, 1, 1, %35, %35;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7)
-        : "l"(a), "l"(b), "r"(int{add}));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
   }
   template <int b_is_mn_major = 0>
   RAPT_DEVICE static void from_registers(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b,
@@ -62,6 +63,7 @@ struct WgmmaInstruction<F16, 64> {
 
 template <>
 struct WgmmaInstruction<F16, 96> {
+  template <int both_are_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[12][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %50, 0;"
@@ -69,10 +71,10 @@ struct WgmmaInstruction<F16, 96> {
         "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
         "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
-        "}, %48, %49, add, 1, 1, 0, 0;}"
+        "}, %48, %49, add, 1, 1, %51, %51;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7), RAPT_SUMS(8), RAPT_SUMS(9), RAPT_SUMS(10), RAPT_SUMS(11)
-        : "l"(a), "l"(b), "r"(int{add}));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
   }
   template <int b_is_mn_major = 0>
   RAPT_DEVICE static void from_registers(float (&d)[12][4], const uint32_t (&a)[4], uint64_t b,
@@ -92,6 +94,7 @@ struct WgmmaInstruction<F16, 96> {
 
 template <>
 struct WgmmaInstruction<F16, 112> {
+  template <int both_are_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[14][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %58, 0;"
@@ -100,16 +103,17 @@ struct WgmmaInstruction<F16, 112> {
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
         "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
         "%48,%49,%50,%51,%52,%53,%54,%55"
-        "}, %56, %57, add, 1, 1, 0, 0;}"
+        "}, %56, %57, add, 1, 1, %59, %59;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7), RAPT_SUMS(8), RAPT_SUMS(9), RAPT_SUMS(10), RAPT_SUMS(11),
           RAPT_SUMS(12), RAPT_SUMS(13)
-        : "l"(a), "l"(b), "r"(int{add}));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
   }
 };
 
 template <>
 struct WgmmaInstruction<F16, 128> {
+  template <int both_are_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[16][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %66, 0;"
@@ -118,11 +122,11 @@ struct WgmmaInstruction<F16, 128> {
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
         "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
         "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-        "}, %64, %65, add, 1, 1, 0, 0;}"
+        "}, %64, %65, add, 1, 1, %67, %67;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7), RAPT_SUMS(8), RAPT_SUMS(9), RAPT_SUMS(10), RAPT_SUMS(11),
           RAPT_SUMS(12), RAPT_SUMS(13), RAPT_SUMS(14), RAPT_SUMS(15)
-        : "l"(a), "l"(b), "r"(int{add}));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
   }
   template <int b_is_mn_major = 0>
   RAPT_DEVICE static void from_registers(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b,
@@ -209,16 +213,17 @@ struct WgmmaInstruction<BF16, 32> {
 
 template <>
 struct WgmmaInstruction<BF16, 64> {
+  template <int both_are_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %34, 0;"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
         "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-        "}, %32, %33, add, 1, 1, 0, 0;}"
+        "}, %32, %33, add, 1, 1, %35, %35;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7)
-        : "l"(a), "l"(b), "r"(int{add}));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
   }
   template <int b_is_mn_major = 0>
   RAPT_DEVICE static void from_registers(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b,
@@ -237,6 +242,7 @@ struct WgmmaInstruction<BF16, 64> {
 
 template <>
 struct WgmmaInstruction<BF16, 96> {
+  template <int both_are_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[12][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %50, 0;"
@@ -244,10 +250,10 @@ struct WgmmaInstruction<BF16, 96> {
         "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
         "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
-        "}, %48, %49, add, 1, 1, 0, 0;}"
+        "}, %48, %49, add, 1, 1, %51, %51;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7), RAPT_SUMS(8), RAPT_SUMS(9), RAPT_SUMS(10), RAPT_SUMS(11)
-        : "l"(a), "l"(b), "r"(int{add}));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
   }
   template <int b_is_mn_major = 0>
   RAPT_DEVICE static void from_registers(float (&d)[12][4], const uint32_t (&a)[4], uint64_t b,
@@ -267,6 +273,7 @@ struct WgmmaInstruction<BF16, 96> {
 
 template <>
 struct WgmmaInstruction<BF16, 112> {
+  template <int both_are_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[14][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %58, 0;"
@@ -275,16 +282,17 @@ struct WgmmaInstruction<BF16, 112> {
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
         "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
         "%48,%49,%50,%51,%52,%53,%54,%55"
-        "}, %56, %57, add, 1, 1, 0, 0;}"
+        "}, %56, %57, add, 1, 1, %59, %59;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7), RAPT_SUMS(8), RAPT_SUMS(9), RAPT_SUMS(10), RAPT_SUMS(11),
           RAPT_SUMS(12), RAPT_SUMS(13)
-        : "l"(a), "l"(b), "r"(int{add}));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
   }
 };
 
 template <>
 struct WgmmaInstruction<BF16, 128> {
+  template <int both_are_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[16][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %66, 0;"
@@ -293,11 +301,11 @@ struct WgmmaInstruction<BF16, 128> {
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
         "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
         "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-        "}, %64, %65, add, 1, 1, 0, 0;}"
+        "}, %64, %65, add, 1, 1, %67, %67;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7), RAPT_SUMS(8), RAPT_SUMS(9), RAPT_SUMS(10), RAPT_SUMS(11),
           RAPT_SUMS(12), RAPT_SUMS(13), RAPT_SUMS(14), RAPT_SUMS(15)
-        : "l"(a), "l"(b), "r"(int{add}));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
   }
   template <int b_is_mn_major = 0>
   RAPT_DEVICE static void from_registers(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b,

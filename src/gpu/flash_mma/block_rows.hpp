@@ -235,6 +235,46 @@ struct BlockRows {
     }
   }
 
+  // Weights of pairs that dropout drops become 0; they were summed before. Through memory of the
+  // thread, as above, and column by column: rows 8 apart and keys 8 apart share a draw, as long as
+  // rows are queries.
+  RAPT_DEVICE static void drop_pairs(const Parameters& p, const WarpTile& warp_tile, int first,
+                                     Scores& scores) {
+    Scores memory;
+    const int zero = Target::unknown(0);
+    RAPT_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      RAPT_UNROLL
+      for (int j = 0; j < Scores::columns; ++j) memory.at[i + zero][j] = scores.at[i][j];
+    }
+    int head = -1;
+    semantics::DropoutPairs pairs(semantics::DropoutStream{});
+    RAPT_NO_UNROLL
+    for (int column = 0; column < 2; ++column) {
+      RAPT_NO_UNROLL
+      for (int i = 0; i < rows; ++i) {
+        const int row = warp_tile.first + row_of_lane<Target>(i);
+        if (row >= warp_tile.end) continue;
+        const SplitKvRow at = row_at(p, warp_tile.kv_head, row);
+        if (at.head != head) {
+          head = at.head;
+          pairs = semantics::DropoutPairs(
+              semantics::dropout_stream(p.call.dropout, warp_tile.sequence, head));
+        }
+        RAPT_NO_UNROLL
+        for (int j = column; j < Scores::columns; j += 2) {
+          const int key = key_of(warp_tile, first + column_of_lane<Target>(j));
+          if (!pairs.keeps(at.query, key)) memory.at[i][j] = 0;
+        }
+      }
+    }
+    RAPT_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      RAPT_UNROLL
+      for (int j = 0; j < Scores::columns; ++j) scores.at[i][j] = memory.at[i + zero][j];
+    }
+  }
+
   // Pairs outside the window become −∞, and those with keys behind the block's.
   RAPT_DEVICE static void apply_mask(const Parameters& p, const WarpTile& warp_tile, int first,
                                      Scores& scores) {

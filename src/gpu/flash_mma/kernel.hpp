@@ -138,6 +138,9 @@ struct FlashMma {
           Rows::apply_mask(p, warp_tile, warp_first, scores);
         float rescale[Rows::rows];
         Rows::online_softmax(scale, scores, results, rescale);
+        if constexpr (config.score_mod) {
+          if (call.dropout.seed) Rows::drop_pairs(p, warp_tile, warp_first, scores);
+        }
         BlockMma::accumulate(scores, rescale, values + stage + of_key_warp, results.out);
       }
       if constexpr (config.stages == 2) {

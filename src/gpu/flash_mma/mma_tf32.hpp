@@ -19,7 +19,11 @@
 
 namespace rapt::gpu::flash_mma {
 
-template <class Target, TileConfig config>
+template <TileConfig config>
+inline constexpr bool has_room_for_low_parts =
+    config.mma_kind == MmaKind::tf32x3&& config.dim <= 64 && config.key_warps == 1;
+
+template <class Target, TileConfig config, bool keeps_low_parts = has_room_for_low_parts<config>>
 struct MmaTf32 {
   static constexpr bool exact = config.mma_kind == MmaKind::tf32x3;
   static constexpr int row_tiles = config.row_tiles, key_tiles = config.warp_keys() / 8;
@@ -28,7 +32,6 @@ struct MmaTf32 {
   using Scores = RowsOf<config, config.warp_keys()>;
   using Out = RowsOf<config, config.dim>;
   // Tiles in shared memory: the queries, and their low parts.
-  static constexpr bool keeps_low_parts = exact && config.dim <= 64 && config.key_warps == 1;
   static constexpr int query_tiles = keeps_low_parts ? 2 : 1;
   static constexpr bool prepares = keeps_low_parts || !exact;
 

@@ -232,14 +232,12 @@ def test_no_dropout_is_0_or_0_point_0(arrays):
     for nothing in [0, 0.0]:
         close(flash_attn_func(q, k, v, dropout_p=nothing), plain.attention(*arrays)[0])
         flash_attn_varlen_func(q[0], k[0, :5], v[0, :5], starts, starts, 5, 5, nothing)
-    with pytest.raises(NotImplementedError, match="dropout_p is given"):
+    with pytest.raises(NotImplementedError, match="dropout_p is 1"):
         flash_attn_func(q, k, v, dropout_p=1)
 
 
 def test_what_rapt_does_not_do_is_an_error(arrays):
     q, k, v = to_torch(*arrays)
-    with pytest.raises(NotImplementedError, match="dropout_p is given"):
-        flash_attn_func(q, k, v, dropout_p=0.1)
     with pytest.raises(ValueError, match="alibi has 3 axes; it needs 1 or 2"):
         flash_attn_func(q, k, v, alibi_slopes=torch.zeros(2, 4, 1))
     with pytest.raises(NotImplementedError, match="rotary_cos is given"):

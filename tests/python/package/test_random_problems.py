@@ -31,7 +31,7 @@ def keywords(case, problem):
         tensors["alibi"] = array(inputs["alibi"], 2 if problem.alibi_per_sequence else 1)
     tensors |= {
         name: array(inputs[name], 1)
-        for name in ["sinks", "q_starts", "kv_starts"]
+        for name in ["sinks", "q_starts", "kv_starts", "seed"]
         if name in inputs
     }
     if "kv_lengths" in inputs:
@@ -46,6 +46,7 @@ def keywords(case, problem):
         "first_keys": problem.first_keys,
         "offset": problem.offset,
         "softcap": problem.softcap,
+        "dropout_p": problem.dropout,
         "scale": problem.scale,
         "max_q_len": problem.q_len if problem.varlen else None,
         "max_kv_len": problem.kv_len if problem.varlen or problem.page_size else None,

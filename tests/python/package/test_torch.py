@@ -146,8 +146,8 @@ def test_any_strides():
 
 def test_what_rapt_does_not_do_is_an_error():
     q, k, v = usual()
-    with pytest.raises(NotImplementedError, match="dropout_p is 0.1"):
-        scaled_dot_product_attention(q, k, v, dropout_p=0.1)
+    with pytest.raises(NotImplementedError, match="dropout_p is 0.999"):
+        scaled_dot_product_attention(q, k, v, dropout_p=0.999)
     scaled_dot_product_attention(q, k, v, dropout_p=0)
     with pytest.raises(RuntimeError, match="is_causal and attn_mask"):
         scaled_dot_product_attention(q, k, v, MASK, is_causal=True)

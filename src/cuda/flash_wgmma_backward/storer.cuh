@@ -1,0 +1,132 @@
+// The storers: warps that add the block's parts of dq to the sums in memory, each when its turn has
+// come. The first one to come stores instead, so that nothing need be cleared. They take turns with
+// the steps, so that one can wait for its addition to be made while the next one's begins.
+//
+// A tile of dq lies there as warpgroups hold it, part after part: (part, 8 columns, thread, 4).
+#pragma once
+
+#include "src/cuda/flash_wgmma_backward/shared_storage.cuh"
+#include "src/cuda/ptx/bulk_copy.cuh"
+#include "src/cuda/ptx/counter.cuh"
+
+namespace rapt::cuda::flash_wgmma_backward {
+
+template <TileConfig config>
+class Storer {
+ public:
+  RAPT_DEVICE Storer(const Parameters& p, SharedStorage<config>& shared, int number)
+      : p_(p), shared_(shared), number_(number), participants_(shared.participants[number]) {}
+
+  RAPT_DEVICE void run() {
+    const semantics::Call& call = p_.common.call;
+    const int group = static_cast<int>(call.heads / call.kv_heads);
+    WorkTiles<config> work_tiles(p_);
+    WorkTile work;
+    int step = 0;
+    while (work_tiles.next(work)) {
+      if (work.walk.count == 0) continue;
+      note_participants(work, group);
+      const Turn turn(p_.schedule, work.key_tile);
+      // Of the group's first head and the first tile of queries.
+      const Index first_head = Index{work.kv_head} * group;
+      float* sums = p_.rows.dq +
+                    (first_head * p_.rows.tiles + first_tile(call, work.sequence, config.queries)) *
+                        tile_numbers;
+      uint32_t* counters = p_.rows.counters + (work.sequence.index * call.heads + first_head) *
+                                                  p_.schedule.query_tiles;
+      for (int head = 0; head < group; ++head) {
+        for (int i = 0; i < work.walk.count; ++i, ++step) {
+          if (hopper::ring_index<config.storers>(step) != number_) continue;
+          const int tile = work.walk.tile(i);
+          const int order = of_earlier_laps(work.sequence, turn.lap, tile) +
+                            of_this_lap(turn.position, head, i, tile);
+          if (Target::lane() == 0)
+            add(sums + Index{tile} * tile_numbers, counters + tile, order, step);
+          __syncwarp();
+        }
+        sums += Index{p_.rows.tiles} * tile_numbers;
+        counters += p_.schedule.query_tiles;
+      }
+    }
+  }
+
+ private:
+  static constexpr int tile_numbers = config.queries * config.dim;
+
+  // All of the work tile's lap, by their positions.
+  RAPT_DEVICE void note_participants(const WorkTile& work, int group) {
+    const int lap = Turn(p_.schedule, work.key_tile).lap, members = p_.schedule.members;
+    const auto walk_at = [&](int position) {
+      return walk_of<config>(p_, work.sequence, key_tile_at(p_.schedule, lap, position));
+    };
+    __syncwarp();
+    for (int i = Target::lane(); i < 2 * members; i += 32) {
+      participants_[i].walk = walk_at(i);
+      participants_[i].start =
+          i < members ? 0 : group * walk_at(2 * members - 1 - i).count + steps_between_work_tiles;
+    }
+    __syncwarp();
+  }
+
+  // How many add to dq's tile before a work tile does: all of earlier laps that meet it, …
+  RAPT_DEVICE int of_earlier_laps(const semantics::Sequence& sequence, int lap, int tile) const {
+    if (lap == 0) return 0;
+    const Index first = Index{tile} * config.queries;
+    const Index last = semantics::smaller(first + config.queries, sequence.q_len) - 1;
+    const semantics::Range keys = semantics::keys_of_some(
+        p_.common.call.window, first + sequence.offset, last + sequence.offset, sequence.kv_len);
+    if (semantics::is_empty(keys)) return 0;
+    const int laps = p_.schedule.laps;
+    const auto below = [&](Index key_tile) {
+      const int at = static_cast<int>(key_tile);
+      return at / laps * lap + (at % laps < lap ? at % laps : lap);
+    };
+    return below(semantics::divided_up(keys.end, Index{config.keys})) -
+           below(keys.begin / config.keys);
+  }
+
+  // … and, of this lap, those that come sooner than the one at `position` in its step-th step of
+  // the head-th head of the group.
+  RAPT_DEVICE int of_this_lap(int position, int head, int step, int tile) const {
+    const auto time_of = [&](const Participant& participant, int at) {
+      return participant.start + head * participant.walk.count + at;
+    };
+    const int time = time_of(participants_[position], step);
+    unsigned before = 0;
+    for (int i = Target::lane(); i < 2 * p_.schedule.members; i += 32) {
+      const Participant& other = participants_[i];
+      if (!other.walk.meets(tile)) continue;
+      const int at = time_of(other, other.walk.step_of(tile));
+      before += at < time || (at == time && i < position);
+    }
+    return static_cast<int>(__reduce_add_sync(Target::all_lanes, before));
+  }
+
+  // By one thread.
+  RAPT_DEVICE void add(float* sums, uint32_t* counter, int order, int step) {
+    const hopper::PipelineState<config.storers> pipe(step);
+    ptx::wait_for_count(counter, static_cast<uint32_t>(order));
+    RAPT_UNROLL
+    for (int part = 0; part < config.warpgroups; ++part) {
+      shared_.dq_rings[part].wait_full(pipe);
+      const unsigned char* const from = shared_.dq[pipe.index][part];
+      float* const to = sums + part * (dq_part_bytes / 4);
+      if (order == 0)
+        ptx::bulk_store(to, from, dq_part_bytes);
+      else
+        ptx::bulk_add(to, from, dq_part_bytes);
+    }
+    ptx::bulk_commit();
+    ptx::bulk_wait_read();
+    for (auto& ring : shared_.dq_rings) ring.free[pipe.index].arrive();
+    ptx::bulk_wait();
+    ptx::count_up(counter);
+  }
+
+  const Parameters& p_;
+  SharedStorage<config>& shared_;
+  const int number_;
+  Participant (&participants_)[2 * most_members];  // its own
+};
+
+}  // namespace rapt::cuda::flash_wgmma_backward
