@@ -37,11 +37,9 @@ int check_steps(const Plan& plan, int steps) {
     data.upload();
     plan.run(data.on_device(), {.workspace = workspace.bytes()});
     backend.wait(plan.device(), nullptr);
-    const std::vector<std::byte> out = data.out().download();
-    const std::vector<std::byte> lse =
-        data.lse() ? data.lse()->download() : std::vector<std::byte>();
-    std::string fault = reference.compare(out, lse).fault;
-    if (fault.empty()) fault = verify::misplaced_write(data, out, lse);
+    const verify::Results results = data.download();
+    std::string fault = reference.compare(results).fault;
+    if (fault.empty()) fault = verify::misplaced_write(data, results);
     if (fault.empty()) continue;
     ++wrong;
     std::printf("  step %d, '%s': %s\n", step, batch.to_string().c_str(), fault.c_str());
