@@ -27,6 +27,8 @@ constexpr double weight_roundings = 16;
 // Terms that are added up one after another; sums of so many then go on as one.
 constexpr double terms_of_a_tile = 64;
 constexpr double beyond_f16 = 65520;  // f16 rounds this and more to infinity
+// Sums of f32 that come near its end may leave it, before they are multiplied by a scale.
+constexpr double near_end_of_f32 = 1e36;
 // A score that may be off by more than this leaves nothing to compare.
 constexpr double hopeless = 40;
 
@@ -75,7 +77,7 @@ class Model {
         weight_roundings * f32_unit;
     const double deviation = std::expm1(std::min(4 * error.deviation, 300.0)) / 4;
     // In f16, a dS that it has no number for may become infinite: users scale their losses.
-    const double most = backward_.problem.dtype == DType::f16 ? beyond_f16 / 2 : HUGE_VAL;
+    const double most = backward_.problem.dtype == DType::f16 ? beyond_f16 / 2 : near_end_of_f32;
     result.in_range = std::isfinite(pair.weight) && std::isfinite(pair.of_score) &&
                       of_score < std::exp(hopeless) && deviation < std::exp(hopeless) &&
                       std::abs(pair.of_score) < most;
@@ -170,6 +172,7 @@ class Sum {
     const double equal_terms =
         std::min(equal_roundings, count_ / 4) + count_ / (4 * terms_of_a_tile);
     for (const Element& element : all_) {
+      target.in_range = target.in_range && element.absolute < near_end_of_f32;
       // Terms of one size round alike; those that differ do not.
       const double equality =
           element.squares > 0 ? square(element.absolute) / (count_ * element.squares) : 0;
