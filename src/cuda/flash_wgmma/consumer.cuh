@@ -31,7 +31,7 @@ class Consumer {
     if (config.pingpong && at_.group == config.warpgroups - 1) pass_turn_on();
 
     Matrices now;
-    PromotedOutput<config.v_dim / 8> promoted_output;
+    hopper::PromotedMatrix<config.v_dim / 8> promoted_output;
     PromotedRowSums promoted_sums;
     first_step(now);
     for (;;) {
@@ -71,7 +71,7 @@ class Consumer {
  private:
   using Mma = WarpgroupMma<config, Element>;
   using Output = Mma::Output;
-  using PromotedOut = PromotedOutput<config.v_dim / 8>;
+  using PromotedOut = hopper::PromotedMatrix<config.v_dim / 8>;
 
   // In registers.
   struct Matrices {

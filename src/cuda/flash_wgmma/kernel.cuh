@@ -64,8 +64,7 @@ template <class Kernel>
 __global__ void __launch_bounds__(Kernel::threads, 1)
     entry(const __grid_constant__ Parameters parameters) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // elsewhere it is never launched
-  extern __shared__ __align__(1024) unsigned char memory[];
-  Kernel::run(parameters, *reinterpret_cast<Kernel::Memory*>(memory));
+  Kernel::run(parameters, *reinterpret_cast<Kernel::Memory*>(block_memory));
 #endif
 }
 

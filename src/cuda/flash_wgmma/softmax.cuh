@@ -11,6 +11,7 @@
 
 #include <type_traits>
 
+#include "src/cuda/hopper/promoted_matrix.cuh"
 #include "src/cuda/target.cuh"
 #include "src/gpu/long_sums.hpp"
 
@@ -24,39 +25,10 @@ inline constexpr float nothing_seen = -FLT_MAX;  // a row max that no exponent c
 
 // Sums of earlier tiles are promoted in memory of the thread, used too seldom to take registers
 // from the loop: arrays indexed by what the compiler does not know.
-
+//
 // Tiles whose products are added up by the tensor cores, which cut sums off where others round:
-// after this many, or one more, the output is promoted and begins again at 0.
+// after this many, or one more, the output is promoted (hopper::PromotedMatrix).
 inline constexpr int tiles_of_output_span = 256;
-template <int n>
-class PromotedOutput {
- public:
-  RAPT_DEVICE void take(float (&out)[n][4], bool first_time) {
-    for_each(out, [&](float& promoted, float& sum) {
-      promoted = first_time ? sum : promoted + sum;
-      sum = 0;
-    });
-  }
-  // After row maxima moved by `factor`.
-  RAPT_DEVICE void scale(const float (&factor)[2]) {
-    const int first = Target::unknown(0);
-    RAPT_UNROLL
-    for (int i = 0; i < 4 * n; ++i) sums_[first + i] *= factor[i % 4 / 2];
-  }
-  RAPT_DEVICE void join(float (&out)[n][4]) {
-    for_each(out, [](float& promoted, float& sum) { sum += promoted; });
-  }
-
- private:
-  template <class Function>
-  RAPT_DEVICE void for_each(float (&out)[n][4], Function function) {
-    const int first = Target::unknown(0);
-    RAPT_UNROLL
-    for (int i = 0; i < 4 * n; ++i) function(sums_[first + i], out[i / 4][i % 4]);
-  }
-
-  float sums_[4 * n];
-};
 
 // The row max is the same in a quad; the sum is the thread's own part, of the last tiles, at most
 // `tiles_of_span`.

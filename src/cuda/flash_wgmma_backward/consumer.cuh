@@ -9,6 +9,8 @@
 
 #include "src/cuda/flash_wgmma_backward/store_rows.cuh"
 #include "src/cuda/flash_wgmma_backward/warpgroup_mma.cuh"
+#include "src/cuda/hopper/promoted_matrix.cuh"
+#include "src/gpu/long_sums.hpp"
 #include "src/gpu/softmax.hpp"
 
 namespace rapt::cuda::flash_wgmma_backward {
@@ -43,6 +45,9 @@ class Consumer {
   static constexpr int staged = 1, both = config.warpgroups * hopper::warpgroup_threads;
   RAPT_DEVICE static int used_by(int group) { return 2 + group; }
 
+  // Steps after which dK and dV are promoted.
+  static constexpr int steps_of_span = gpu::span_of_sums<Element> / config.queries;
+
   // Queries that all keys of the warp are visible to.
   struct Unmasked {
     int begin, end;
@@ -72,19 +77,24 @@ class Consumer {
     return static_cast<int>(__reduce_or_sync(Target::all_lanes, static_cast<unsigned>(number)));
   }
 
+  RAPT_DEVICE int steps_of(const WorkTile& work) const {
+    return uniform(static_cast<int>(p_.common.call.heads / p_.common.call.kv_heads) *
+                   work.walk.count);
+  }
+
   RAPT_DEVICE void compute(const WorkTile& work, int loaded, typename Mma::Sums& dk,
                            typename Mma::Sums& dv) {
     const Unmasked unmasked = unmasked_queries(work);
     const int heads = static_cast<int>(p_.common.call.heads / p_.common.call.kv_heads);
-    const int steps = uniform(heads * work.walk.count);
     int head = 0, at = 0;  // of the group, and of its walk
+    hopper::PromotedMatrix<config.dim / 8> promoted_dk, promoted_dv;
     typename Mma::Pairs scores;
     shared_.query_ring.wait_full(step_);
     issue_scores(scores);
     shared_.value_ring.wait_full(loaded);
     ptx::wgmma_wait<0>();
     ptx::fence_operand(scores);
-    for (int left = steps; left > 0; --left) {
+    for (int left = steps_of(work); left > 0; --left) {
       const int buffer = hopper::ring_index<config.stages>(step_);
       const int query = work.walk.tile(at) * config.queries;
       const int this_head = work.kv_head * heads + head;
@@ -141,6 +151,15 @@ class Consumer {
       ptx::fence_operand(dk);
       ptx::fence_operand(scores);
       shared_.query_ring.free_of(step_ - 1).arrive_if(Target::lane() == 0);
+      if (left > 1 && (left - 1) % steps_of_span == 0) {  // counted from the last one
+        const bool first_time = left - 1 + steps_of_span >= steps_of(work);
+        promoted_dk.take(dk, first_time);
+        promoted_dv.take(dv, first_time);
+      }
+    }
+    if (steps_of(work) > steps_of_span) {
+      promoted_dk.join(dk);
+      promoted_dv.join(dv);
     }
     shared_.value_ring.free[0].arrive_if(Target::lane() == 0);
   }

@@ -1,6 +1,7 @@
 // cuda.flash_wgmma_backward as the registry knows it: what it takes, how long it should take, and
 // its launches.
 #include <algorithm>
+#include <cstdint>
 
 #include "src/core/text.hpp"
 #include "src/cuda/check.hpp"
@@ -71,26 +72,31 @@ Support supports(const Problem& p, const Device& device) {
   return gpu::blocks_fit(std::max(rows, double(p.batch) * double(p.kv_heads)), device);
 }
 
-// A step is a tile of queries; blocks take one tile of keys after another.
+// A step is a tile of queries; the blocks of the schedule, which may leave multiprocessors idle,
+// take one tile of keys after another.
 Estimate estimate(const Task& task) {
   const Problem& p = task.problem;
   const TileConfig tiles = tiles_of(p);
+  const int multiprocessors = std::max(task.device.multiprocessors, 1);
+  const Schedule schedule = plan_schedule(p, tiles, multiprocessors);
+  const double idle_factor = double(multiprocessors) / (schedule.teams * schedule.members);
   const double keys = std::max(1.0, double(p.total_kv) * double(p.kv_heads));
   const double multiplications = 3.0 * double(p.qk_dim) + 2.0 * double(p.v_dim);
   const double tiles_of_keys =
       double(divided_up(p.kv_len, Index{tiles.keys})) * double(p.batch * p.kv_heads);
-  return gpu::WaveModel(task.device, gpu::reach_of(task.device).wgmma_backward,
-                        {.blocks = std::max(tiles_of_keys * gpu::filled_tiles(p), 1.0),
-                         .keys = p.flops() / (2 * multiplications * keys),
-                         .most_keys = double(p.q_len) * double(p.heads / p.kv_heads),
-                         .uneven = gpu::is_uneven(p),
-                         .step_keys = double(tiles.queries),
-                         .step_flops = 10.0 * tiles.dim * tiles.keys * tiles.queries,
-                         .flops_per_second = task.device.nominal.matrix_flops,
-                         .bytes = 2 * p.bytes(),
-                         .launches = 3,
-                         .dim = tiles.dim,
-                         .score_mod = gpu::is_general(p)})
+  return gpu::WaveModel(
+             task.device, gpu::reach_of(task.device).wgmma_backward,
+             {.blocks = std::max(tiles_of_keys * gpu::filled_tiles(p), 1.0) * idle_factor,
+              .keys = p.flops() / (2 * multiplications * keys),
+              .most_keys = double(p.q_len) * double(p.heads / p.kv_heads),
+              .uneven = gpu::is_uneven(p),
+              .step_keys = double(tiles.queries),
+              .step_flops = 10.0 * tiles.dim * tiles.keys * tiles.queries,
+              .flops_per_second = task.device.nominal.matrix_flops,
+              .bytes = 2 * p.bytes(),
+              .launches = 3,
+              .dim = tiles.dim,
+              .score_mod = gpu::is_general(p)})
       .whole();
 }
 
@@ -125,6 +131,11 @@ std::size_t workspace(const Task& task) {
 
 CUtensorMap map_of(DType dtype, const void* data, Index dim, Index rows, Index heads, Index outer,
                    const Index (&stride)[3], int box_rows) {
+  // Nothing is loaded of a tensor without elements, whose address and strides may be anything.
+  if (rows == 0 || heads == 0 || outer == 0) {
+    const void* const nowhere = reinterpret_cast<void*>(std::uintptr_t{1} << 20);
+    return tensor_map<4>({nowhere, dtype, {1, 1, 1, 1}, {0, 0, 0}, {64, box_rows, 1, 1}});
+  }
   return tensor_map<4>({.data = data,
                         .dtype = dtype,
                         .size = {dim, rows, heads, outer},

@@ -42,7 +42,10 @@ Schedule plan_schedule(const Problem& p, const TileConfig& tiles, int multiproce
                    .key_tiles = key_tiles,
                    .kv_heads = gpu::divisor(std::max<Index>(p.kv_heads, 1))};
   best.teams = std::max(1, std::min(multiprocessors, best.pairs));
-  if (p.batch_invariant || best.pairs == 0) return best;
+  // The order of additions follows from the members of a team: where bits must not depend on the
+  // batch, they are chosen for one sequence, and are one where its lengths are bounds.
+  if (best.pairs == 0 || (p.batch_invariant && p.bounded())) return best;
+  const int weighed_pairs = p.batch_invariant ? static_cast<int>(p.kv_heads) : best.pairs;
   const int most = std::min(most_members, multiprocessors);
   double least = 0;
   const auto consider = [&](int members, int laps) {
@@ -50,7 +53,8 @@ Schedule plan_schedule(const Problem& p, const TileConfig& tiles, int multiproce
     tried.members = members;
     tried.laps = laps;
     tried.teams = std::min(multiprocessors / members, tried.pairs);
-    const double turns = divided_up(tried.pairs, tried.teams);
+    const double turns =
+        divided_up(weighed_pairs, std::min(multiprocessors / members, weighed_pairs));
     const double steps = turns * steps_of_pair(tried, p.window.right.has_value());
     if (least != 0 && steps >= least) return;
     least = steps;

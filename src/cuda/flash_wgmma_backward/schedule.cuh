@@ -14,10 +14,11 @@
 //
 // In a lockstep of all members, step after step, every dq tile is met by one member after another,
 // some steps apart: under a mask because their first tiles of queries are as far apart, on the way
-// back by walking backwards, else because they begin at different ones. That lockstep, ties by the
-// position in the lap, *is* the order of additions (order_of_addition()): a block that keeps pace
-// finds its turn come. Laps follow each other. From pair to pair members change places, since short
-// sequences have work for the first of them alone.
+// back by walking backwards; where a tile of keys is seen from the first query on, because they
+// begin at different ones. That lockstep, ties by the position in the lap, *is* the order of
+// additions (storer.cuh): a block that keeps pace finds its turn come. Laps follow each other. From
+// pair to pair of a team its members change places, since short sequences have work for the first
+// of them alone.
 #pragma once
 
 #include "src/cuda/flash_wgmma_backward/parameters.hpp"
@@ -80,7 +81,7 @@ RAPT_DEVICE QueryWalk walk_of(const Parameters& p, const semantics::Sequence& se
   walk.count =
       static_cast<int>(semantics::divided_up(queries.end, Index{config.queries})) - walk.begin;
   const Turn turn(p.schedule, key_tile);
-  if (window.has_right)
+  if (window.has_right && walk.begin > 0)
     walk.backwards = turn.is_back(p.schedule);
   else
     walk.shift = turn.member(p.schedule) * walk.count / p.schedule.members;
@@ -109,7 +110,8 @@ class WorkTiles {
       const int index = p_.schedule.kv_heads.quotient(pair_);
       work.sequence = semantics::sequence(call, index);
       work.kv_head = pair_ - index * p_.schedule.kv_heads.value;
-      const int members = p_.schedule.members, member = (member_ + pair_) % members;
+      const int members = p_.schedule.members;
+      const int member = (member_ + pair_ / p_.schedule.teams) % members;
       work.key_tile =
           key_tile_at(p_.schedule, round_ / 2, round_ % 2 == 0 ? member : 2 * members - 1 - member);
       if (++round_ == 2 * p_.schedule.laps) {

@@ -6,14 +6,13 @@
 // register: a[0], a[1] the columns 0…7 of both rows, a[2], a[3] the columns 8…15. Of f32, a[0],
 // a[1] are column l % 4 of both rows, a[2], a[3] column l % 4 + 4.
 //
-// Products run behind the program's back. wgmma_fence() comes before the first product that uses
-// registers the program wrote; wgmma_commit() closes a batch; wgmma_wait<n>() returns when no more
-// than the n youngest batches still run. Until then their registers must not be touched.
+// Products run behind the program's back, in batches (wgmma_batches.cuh).
 #pragma once
 
 #include <stdint.h>
 
-#include "src/cuda/ptx/barrier.cuh"
+#include "src/cuda/ptx/shared.cuh"
+#include "src/cuda/ptx/wgmma_batches.cuh"
 #include "src/cuda/ptx/wgmma_instructions.cuh"
 #include "src/semantics/element.hpp"
 
@@ -50,23 +49,6 @@ class MatrixDescriptor {
 
   uint32_t address_and_panel_;  // both in 16 bytes, 16 bits each
 };
-
-RAPT_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-RAPT_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int batches>
-RAPT_DEVICE void wgmma_wait() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(batches) : "memory");
-}
-
-// Tells the compiler that registers changed while it did not look.
-template <int n>
-RAPT_DEVICE void fence_operand(float (&registers)[n][4]) {
-  RAPT_UNROLL
-  for (int j = 0; j < n; ++j) {
-    RAPT_UNROLL
-    for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(registers[j][i])::"memory");
-  }
-}
 
 // D = A · B, or D += A · B with `add`. Of f32, A is in registers and B K-major.
 template <class Element, int n>

@@ -1,0 +1,10 @@
+// The device code of flash_wgmma for the model.
+#include "src/cuda/flash_wgmma/tiles_128.cu"
+#include "src/cuda/flash_wgmma/tiles_128_decode.cu"
+#include "src/cuda/flash_wgmma/tiles_192.cu"
+#include "src/cuda/flash_wgmma/tiles_192_128.cu"
+#include "src/cuda/flash_wgmma/tiles_256.cu"
+#include "src/cuda/flash_wgmma/tiles_32.cu"
+#include "src/cuda/flash_wgmma/tiles_64.cu"
+#include "src/cuda/flash_wgmma/tiles_64_short.cu"
+#include "src/cuda/flash_wgmma/tiles_96.cu"
