@@ -62,7 +62,7 @@ def flash_attn_varlen_func(
     if block_table is None:
         options["kv_starts"] = cu_seqlens_k
     else:
-        options["kv_lengths"] = cu_seqlens_k.diff().to(torch.int32)
+        options["kv_lengths"] = cu_seqlens_k.diff()
         options["page_table"] = block_table
     options.update(q_starts=cu_seqlens_q, max_q_len=max_seqlen_q, max_kv_len=max_seqlen_k)
     dropout = dropout_options(dropout_p, q)
@@ -109,7 +109,7 @@ def flash_attn_with_kvcache(
     if cache_batch_idx is not None:
         if block_table is not None:
             raise ValueError("both cache_batch_idx and block_table are given; give one of them")
-        table = cache_batch_idx.to(torch.int32).reshape(batch, 1)
+        table = cache_batch_idx.reshape(batch, 1)
     lengths = cache_seqlens
     if k is not None and (v is None or lengths is None):
         raise ValueError("k is given without v and cache_seqlens; appending needs all three")
@@ -121,7 +121,7 @@ def flash_attn_with_kvcache(
         _append((k_cache, v_cache), (k, v), lengths, table)
         lengths = lengths + k.shape[1]
     if lengths is not None:
-        options["kv_lengths"] = lengths.to(torch.int32)
+        options["kv_lengths"] = lengths
     if table is not None:
         options["page_table"] = table
     result = _run(q, k_cache, v_cache, return_softmax_lse, **options)

@@ -1,5 +1,7 @@
 """FlashAttention's functions by rapt, on CPU tensors, against attention in NumPy."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -173,6 +175,14 @@ def test_more_keys_than_the_block_table_holds_are_an_error_that_names_it(random,
         call(lengths - 1 if new else lengths)
     assert all(torch.equal(cache, old) for cache, old in zip(caches, before))
     call(lengths - 1 - new)  # just fits
+
+
+def test_wide_indices_do_not_wrap_around(random):
+    q = torch.from_numpy(plain.inputs(random, (2, 1, 4, 8))[0])
+    call = functools.partial(flash_attn_with_kvcache, q, *to_torch(*cache_of(random)))
+    call(cache_seqlens=5, cache_batch_idx=torch.tensor([2, 0]))
+    with pytest.raises(ValueError, match="page_table has 4294967298"):
+        call(cache_seqlens=5, cache_batch_idx=torch.tensor([2**32 + 2, 0]))
 
 
 def test_more_keys_than_a_cache_holds_are_an_error(random):

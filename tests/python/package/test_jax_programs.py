@@ -431,6 +431,26 @@ def test_rapt_attention_points_at_rapt_jax():
         jax.jit(lambda q: rapt.attention(q, q, q))(q)
 
 
+@pytest.mark.parametrize("number", [2**32 + 7, -(2**32) + 7, 2**63 - 1])
+def test_wide_lengths_do_not_wrap_around(random, number):
+    q, k, v = plain.inputs(random)
+    want = rapt.attention(q, k, v, kv_lengths=[7, 4])
+    with jax.enable_x64(True):
+        wide, attend = jnp.array([7, number]), functools.partial(attention, q, k, v)
+        compiled = jax.jit(lambda lengths: attend(kv_lengths=lengths))
+        check(compiled(jnp.array([7, 4])), want)
+        for call in (compiled, lambda lengths: attend(kv_lengths=lengths)):
+            with pytest.raises(Exception, match=r"kv_lengths\[1\] is -?214748364[78]"):
+                jax.block_until_ready(call(wide))
+        for lengths in (np.array([7, number]), [7, number]):
+            with pytest.raises(ValueError, match=f"kv_lengths has {number}; numbers are from"):
+                attend(kv_lengths=lengths)
+        with pytest.raises(ValueError, match=f"kv_lengths has {number}; numbers are from"):
+            rapt.attention(*map(jnp.asarray, (q, k, v)), kv_lengths=wide)
+    with pytest.raises(ValueError, match="kv_lengths is float64; it takes integers"):
+        attention(q, k, v, kv_lengths=[7.5, 4])
+
+
 SHARDED = """
 import functools, jax, jax.numpy as jnp, numpy as np, rapt, rapt.jax
 from jax.sharding import NamedSharding, PartitionSpec as P

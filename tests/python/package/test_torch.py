@@ -9,6 +9,7 @@ import rapt
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; rapt does not need it")
 from torch.nn import functional  # noqa: E402
 
+from rapt import _libraries  # noqa: E402
 from rapt.torch import scaled_dot_product_attention  # noqa: E402
 
 
@@ -332,6 +333,20 @@ def test_fake_tensors_have_the_right_shapes():
         out, lse = torch.ops.rapt.attention_with_lse(q, k, v, layout="bhsd")
     assert out.shape == (2, 4, 5, 6) and out.dtype == torch.bfloat16
     assert lse.shape == (2, 4, 5) and lse.dtype == torch.float32
+
+
+@pytest.mark.parametrize("number", [2**32 + 7, -(2**32) + 7, -(2**63)])
+def test_wide_lengths_do_not_wrap_around(random, number, monkeypatch):
+    q, k, v = (torch.from_numpy(array) for array in plain.inputs(random))
+    want = rapt.attention(q, k, v, kv_lengths=[7, 4])
+    assert torch.equal(rapt.attention(q, k, v, kv_lengths=torch.tensor([7, 4])), want)
+    with pytest.raises(ValueError, match=f"kv_lengths has {number}; numbers are from"):
+        rapt.attention(q, k, v, kv_lengths=torch.tensor([7, number]))
+    # On a GPU, where nobody looks at them; a kernel there clamps what the CPU refuses.
+    monkeypatch.setattr(_libraries, "_device", lambda array: "cuda:0")
+    nearest = max(-(2**31), min(number, 2**31 - 1))
+    with pytest.raises(ValueError, match=f"kv_lengths.* {nearest}"):
+        rapt.attention(q, k, v, kv_lengths=torch.tensor([7, number]))
 
 
 def test_tensors_are_taken_without_a_copy(random):
