@@ -28,6 +28,13 @@ PyObject* exception_of(rapt::ErrorCode code) {
   }
 }
 
+// dropout_p is PyTorch's name for it.
+double dropout_from(nb::handle dropout, nb::handle dropout_p) {
+  if (!dropout.is_none() && !dropout_p.is_none()) refuse_two_names("dropout", "dropout_p");
+  if (!dropout_p.is_none()) return number_from("dropout_p", dropout_p);
+  return dropout.is_none() ? 0 : number_from("dropout", dropout);
+}
+
 // attention, its backward, plan and problem take the same arguments and differ in what they do with
 // them.
 template <class Action>
@@ -37,7 +44,7 @@ void define_call(nb::module_& module, const char* name, const char* signature, c
       name,
       [action, name](nb::object q, nb::object k, nb::object v, nb::args more, nb::object causal,
                      nb::object window, nb::object first_keys, nb::object offset,
-                     nb::object softcap, nb::object dropout_p, nb::object scale,
+                     nb::object softcap, nb::object dropout, nb::object dropout_p, nb::object scale,
                      nb::object max_q_len, nb::object max_kv_len, nb::object layout,
                      nb::object return_lse, nb::object batch_invariant, nb::object tf32,
                      nb::object kernel, nb::object out, nb::object out_dtype, nb::kwargs others) {
@@ -58,7 +65,7 @@ void define_call(nb::module_& module, const char* name, const char* signature, c
                             .offset = optional_from(integer_from, "offset", offset),
                             .scale = optional_from(number_from, "scale", scale),
                             .softcap = static_cast<float>(number_from("softcap", softcap)),
-                            .dropout = number_from("dropout_p", dropout_p),
+                            .dropout = dropout_from(dropout, dropout_p),
                             .batch_invariant = truth_from("batch_invariant", batch_invariant),
                             .tf32 = truth_from("tf32", tf32),
                             .max_q_len = optional_from(integer_from, "max_q_len", max_q_len),
@@ -69,11 +76,11 @@ void define_call(nb::module_& module, const char* name, const char* signature, c
       },
       "q"_a = nb::none(), "k"_a = nb::none(), "v"_a = nb::none(), "more"_a,
       "causal"_a.none() = false, "window"_a = nb::none(), "first_keys"_a.none() = 0,
-      "offset"_a = nb::none(), "softcap"_a.none() = 0.0, "dropout_p"_a.none() = 0.0,
-      "scale"_a = nb::none(), "max_q_len"_a = nb::none(), "max_kv_len"_a = nb::none(),
-      "layout"_a.none() = "bshd", "return_lse"_a.none() = false, "batch_invariant"_a.none() = false,
-      "tf32"_a.none() = false, "kernel"_a = nb::none(), "out"_a = nb::none(),
-      "out_dtype"_a = nb::none(), "others"_a, nb::sig(signature), text);
+      "offset"_a = nb::none(), "softcap"_a.none() = 0.0, "dropout"_a = nb::none(),
+      "dropout_p"_a = nb::none(), "scale"_a = nb::none(), "max_q_len"_a = nb::none(),
+      "max_kv_len"_a = nb::none(), "layout"_a.none() = "bshd", "return_lse"_a.none() = false,
+      "batch_invariant"_a.none() = false, "tf32"_a.none() = false, "kernel"_a = nb::none(),
+      "out"_a = nb::none(), "out_dtype"_a = nb::none(), "others"_a, nb::sig(signature), text);
 }
 
 nb::object attention(const Inputs& inputs, const Settings& settings) {

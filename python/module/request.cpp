@@ -136,8 +136,7 @@ void Request::read_others(const nb::kwargs& others, const char* function) {
     const rapt::TensorInfo* info = optional_tensor(name, operation_);
     if (!info) refuse_keyword(function, key);
     if (object.is_none() || info->backward.use == rapt::TensorInfo::Use::writes) continue;
-    if ((arguments_.*info->member).present())
-      fault("kv_lengths and lengths are one argument by two names; give one of them");
+    if ((arguments_.*info->member).present()) refuse_two_names("kv_lengths", "lengths");
     arguments_.*info->member = tensor(*info, name, object);
   }
 }

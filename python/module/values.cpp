@@ -34,6 +34,10 @@ void refuse_keyword(const char* function, nb::handle keyword) {
   refuse_call("unexpected_keyword", function, keyword);
 }
 
+void refuse_two_names(const char* name, const char* other) {
+  fault(name, " and ", other, " are one argument by two names; give one of them");
+}
+
 std::string kind_of(nb::handle object) {
   if (object.is_none()) return "None";
   const std::string type = nb::borrow<nb::str>(object.type().attr("__name__")).c_str();

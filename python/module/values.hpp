@@ -22,6 +22,9 @@ void check_positions(const char* function, std::initializer_list<nb::handle> giv
 // For a keyword that `function` does not know: a TypeError that names the nearest it does.
 [[noreturn]] void refuse_keyword(const char* function, nb::handle keyword);
 
+// For an argument that has two names, where both are given.
+[[noreturn]] void refuse_two_names(const char* name, const char* other);
+
 // "None", "a str".
 std::string kind_of(nb::handle object);
 

@@ -1,7 +1,7 @@
 """rapt as operators of PyTorch: `torch.ops.rapt.attention`, which torch.compile keeps whole and fake
 tensors pass through, `torch.ops.rapt.attention_with_lse`, and `torch.ops.rapt.attention_backward`,
 which autograd calls (`rapt/_torch_autograd.py`). Their arguments are those of `rapt.attention` and
-`rapt.attention_backward`, `lengths` for `kv_lengths` too; tensors have a contiguous last axis."""
+`rapt.attention_backward`, `lengths` for `kv_lengths` and `dropout_p` for `dropout` too; tensors have a contiguous last axis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._torch_autograd import may_record, with_derivatives
 _OPTIONS = """Tensor? bias=None, Tensor? mask=None, Tensor? alibi=None, Tensor? sinks=None,
     Tensor? q_starts=None, Tensor? kv_starts=None, Tensor? kv_lengths=None, Tensor? page_table=None,
     Tensor? lengths=None, Tensor? seed=None, bool causal=False, SymInt? left=None, SymInt? right=None, SymInt first_keys=0,
-    SymInt? offset=None, float? scale=None, float softcap=0.0, float dropout_p=0.0, SymInt? max_q_len=None,
+    SymInt? offset=None, float? scale=None, float softcap=0.0, float? dropout=None, float? dropout_p=None, SymInt? max_q_len=None,
     SymInt? max_kv_len=None, str layout='bshd'"""
 _ARGUMENTS = f"(Tensor q, Tensor k, Tensor v, *, {_OPTIONS})"
 _BACKWARD_ARGUMENTS = f"""(Tensor q, Tensor k, Tensor v, *, Tensor out, Tensor lse, Tensor dout,

@@ -97,7 +97,7 @@ def test_arguments_by_position_that_lack_or_are_too_many_are_told(random, senten
 KINDS = {
     "softcap is a str; it is a number": {"softcap": "x"},
     "scale is a list; it is a number": {"scale": [1.0]},
-    "dropout_p is None; it is a number": {"dropout_p": None},
+    "dropout_p is a str; it is a number": {"dropout_p": "0.5"},
     "causal is None; it is True or False (or 1 or 0)": {"causal": None},
     "tf32 is a float; it is True or False": {"tf32": 1.0},
     "offset is a float; it is a whole number": {"offset": 1.0},
