@@ -67,7 +67,7 @@ nb::object merge(const nb::object& first, const nb::object& second, const nb::ar
   if (!out.is_none()) check_pair("out", out);
   const bool heads_first = layout == "bhsd";
   const nb::object like = first[0];
-  const dlpack::Device device = device_of(like);
+  const dlpack::Device device = device_of("first.out", like);
   const Place place{device, current_stream(like, device)};
   const Pair a("first", first, place), b("second", second, place);
   const nb::tuple written = out.is_none()

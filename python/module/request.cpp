@@ -93,7 +93,7 @@ Request::Request(const Inputs& inputs, Outputs outputs)
     : like_(inputs.q),
       operation_(inputs.operation),
       heads_first_(inputs.layout == "bhsd"),
-      device_(device_of(inputs.q)),
+      device_(device_of("q", inputs.q)),
       stream_(current_stream(inputs.q, device_)) {
   if (!heads_first_ && inputs.layout != "bshd") {
     fault("the layout is '" + inputs.layout +

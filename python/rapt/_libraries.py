@@ -5,7 +5,7 @@ An adapter is made when an array of its library is first seen. It has `empty`, w
 writes to, and `stream`, which tells where the library works now, unless DLPack's exchange API does.
 Where what rapt writes to is not what the caller gets, `finished` turns one into the other; `read_only`
 says that arrays of the library must not be written to. `refuse` raises an error for an array that is
-more than its memory, in the one library that has such."""
+more than its memory, or has none of its own, in the one library that has such."""
 
 from __future__ import annotations
 
@@ -35,7 +35,14 @@ class Torch:
 
     def refuse(self, name: str, tensor: Any) -> None:
         from ._torch_autograd import refuse_gradients
+        from ._torch_kinds import check_kinds
 
+        check_kinds(**{name: tensor})
+        if tensor.is_meta:
+            raise ValueError(
+                f"{name} lies on the meta device: it has sizes, and no numbers; give a tensor with "
+                "memory (rapt.torch's functions and operators take meta tensors)"
+            )
         refuse_gradients(**{name: tensor})
         if tensor.is_neg():
             raise ValueError(
@@ -44,7 +51,9 @@ class Torch:
             )
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: str) -> Any:
-        return self._torch.empty(shape, dtype=self._types[dtype], device=like.device)
+        return self._torch.empty(
+            shape, dtype=self._types.get(dtype, like.dtype), device=like.device
+        )
 
     def stream(self, array: Any) -> int:
         """Asked of versions before 2.10, which have no exchange API."""

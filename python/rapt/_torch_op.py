@@ -44,7 +44,18 @@ def _call_backward(
     return tuple(q.new_empty(0) if gradient is None else gradient for gradient in gradients)
 
 
+def _check_devices(q: torch.Tensor, **rest: Any) -> None:
+    """One tensor on the meta device would make all of the call meta."""
+    for name, value in rest.items():
+        if isinstance(value, torch.Tensor) and value.device != q.device:
+            raise ValueError(
+                f"{name} lies on {value.device} and q on {q.device}; copy one of them to the other's "
+                "device first"
+            )
+
+
 def _fake(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **rest: Any) -> torch.Tensor:
+    _check_devices(q, k=k, v=v, **rest)
     return q.new_empty((*q.shape[:-1], v.shape[-1]))
 
 
@@ -54,12 +65,13 @@ def _fake_with_lse(
     lse_shape = list(q.shape[:-1])
     if layout == "bshd":
         lse_shape[-2:] = reversed(lse_shape[-2:])
-    return _fake(q, k, v), q.new_empty(lse_shape, dtype=torch.float32)
+    return _fake(q, k, v, **rest), q.new_empty(lse_shape, dtype=torch.float32)
 
 
 def _fake_backward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **rest: Any
 ) -> tuple[torch.Tensor, ...]:
+    _check_devices(q, k=k, v=v, **rest)
     gradients = [tensor.new_empty(tensor.shape) for tensor in (q, k, v)]
     for name in ("bias", "sinks", "alibi"):
         wanted = rest.get(f"d{name}")

@@ -256,3 +256,21 @@ def test_what_rapt_does_not_do_is_an_error(arrays):
         flash_attn_with_kvcache(q, k, v, cache_leftpad=torch.zeros(2, dtype=torch.int32))
     with pytest.raises(ValueError, match="appending needs all three"):
         flash_attn_with_kvcache(q, k, v, k=k)
+
+
+def test_whatever_is_no_dense_tensor_gets_a_sentence(arrays):
+    q, k, v = to_torch(*arrays)
+    starts = torch.tensor([0, 5], dtype=torch.int32)
+    for call in [
+        flash_attn_func,
+        flash_attn_with_kvcache,
+        lambda q, k, v: flash_attn_varlen_func(q, k, v, starts, starts, 5, 5),
+    ]:
+        with pytest.raises(TypeError, match="^q is a numpy.ndarray; .* torch.as_tensor.q."):
+            call(arrays[0], k, v)
+        with pytest.raises(NotImplementedError, match="v(_cache)? is sparse .* give v"):
+            call(q, k, v.to_sparse())
+    with pytest.raises(TypeError, match="^v is a numpy.ndarray"):
+        flash_attn_with_kvcache(q, k, v, k[:, :1], arrays[2][:, :1], cache_seqlens=2)
+    with pytest.raises(ValueError, match="the element type is i32"):
+        flash_attn_func(q.int(), k.int(), v.int())
