@@ -134,6 +134,20 @@ nb::object capsule_of(nb::handle array, std::int32_t device_type, void* stream) 
   return on_cpu ? method() : method(nb::arg("stream") = stream_number);
 }
 
+// For an array that its library does not show: a sentence of rapt's where that has one, else the
+// library's own error, which is set.
+[[noreturn]] void refuse_hidden(const Library& library, std::string_view name, nb::handle array) {
+  const nb::python_error error;
+  if (library.refuse.is_valid()) library.refuse(nb::str(name.data(), name.size()), array);
+  throw error;
+}
+
+dlpack::Tensor borrowed(const Library& library, std::string_view name, nb::handle array) {
+  dlpack::Tensor view;
+  if (library.exchange->borrow(array.ptr(), &view) != 0) refuse_hidden(library, name, array);
+  return view;
+}
+
 dlpack::VersionedTensor* allocate(const dlpack::ExchangeApi& exchange, dlpack::Device device,
                                   std::int64_t bytes) {
   dlpack::Tensor prototype{nullptr, device, 1, data_type(DType::u8), &bytes, nullptr, 0};
@@ -177,12 +191,12 @@ Array::Array(std::string_view name, nb::handle object, void* stream) {
     library.refuse(nb::str(name.data(), name.size()), object);
   read_only_ = library.read_only;
   if (library.exchange) {
-    if (library.exchange->borrow(object.ptr(), &view_) != 0) throw nb::python_error();
+    view_ = borrowed(library, name, object);
     dtype_ = dtype_of(view_.dtype);
   } else {
     bool bits_only = false;
     try {
-      const auto device = library.numpy ? dlpack::cpu : device_of(object).type;
+      const auto device = library.numpy ? dlpack::cpu : device_of(name, object).type;
       capsule_ = capsule_of(object, device, stream);
     } catch (nb::python_error&) {
       if (!nb::hasattr(object, "__dlpack__")) {
@@ -240,15 +254,11 @@ void check_writable(std::string_view name, const Array& array) {
   if (array.read_only()) fault(name, " is read-only; give an array that can be written to");
 }
 
-dlpack::Device device_of(nb::handle array) {
+dlpack::Device device_of(std::string_view name, nb::handle array) {
   const Library& library = library_of(array);
   if (library.numpy || (!library.exchange && !nb::hasattr(array, "__dlpack_device__")))
     return {dlpack::cpu, 0};
-  if (library.exchange) {
-    dlpack::Tensor view;
-    if (library.exchange->borrow(array.ptr(), &view) != 0) throw nb::python_error();
-    return view.device;
-  }
+  if (library.exchange) return borrowed(library, name, array).device;
   const auto pair = nb::cast<nb::tuple>(array.attr("__dlpack_device__")());
   return {nb::cast<std::int32_t>(nb::int_(pair[0])), nb::cast<std::int32_t>(nb::int_(pair[1]))};
 }

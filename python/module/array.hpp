@@ -27,7 +27,7 @@ struct Library {
   nb::object empty, stream;
   nb::object finished;  // null: what rapt wrote to is what the caller gets
   // PyTorch's tensors may be more than their memory; null elsewhere.
-  nb::object refuse;                     // raises what is wrong with such a tensor
+  nb::object refuse;                     // raises what is wrong with a tensor, if anything is
   nb::object is_negative, forward_mode;  // a method, and what is in the module that counts levels
 };
 const Library& library_of(nb::handle array);
@@ -60,7 +60,7 @@ void check_device(std::string_view name, const Array& array, std::string_view ot
 void check_writable(std::string_view name, const Array& array);
 
 // The device an array lies on, before it is imported.
-dlpack::Device device_of(nb::handle array);
+dlpack::Device device_of(std::string_view name, nb::handle array);
 // The stream that its library would work on now; null is the default one, and that of the CPU.
 void* current_stream(nb::handle array, dlpack::Device device);
 

@@ -4,6 +4,7 @@
 
 #include "python/module/fault.hpp"
 #include "python/module/request.hpp"
+#include "python/module/values.hpp"
 
 namespace rapt_python {
 namespace {
@@ -73,8 +74,10 @@ void Request::make_gradients(const Inputs& inputs, Outputs outputs) {
     const std::string name(info.name);
     nb::object array =
         inputs.others.contains(name.c_str()) ? nb::object(inputs.others[name.c_str()]) : nb::none();
-    const bool is_new = array.is_none() || nb::isinstance<nb::bool_>(array);
-    if (is_new && !info.backward.needed && !array.is(nb::handle(Py_True))) continue;
+    const bool is_said = !nb::hasattr(array, "__dlpack__") && is_truth(array);
+    const bool is_new = array.is_none() || is_said;
+    const bool is_wanted = info.backward.needed || (is_said && truth_from(name.c_str(), array));
+    if (is_new && !is_wanted) continue;
     const TensorInfo& primal = primal_of(info);
     if (!(arguments_.*primal.member).present()) {
       fault(name + " is wanted, and there is no " + std::string(primal.name) +

@@ -6,6 +6,7 @@
 
 #include "python/module/help_texts.hpp"
 #include "python/module/request.hpp"
+#include "python/module/values.hpp"
 
 namespace rapt_python {
 namespace {
@@ -51,15 +52,16 @@ void define_explain(nb::module_& module) {
       .def("__repr__", &rapt::Explanation::to_string);
   module.def(
       "explain",
-      [](const std::string& problem, const std::string& device,
-         const std::optional<std::string>& kernel, const nb::kwargs& others) {
+      [](nb::object problem, nb::args more, nb::object device, nb::object kernel,
+         nb::kwargs others) {
+        check_positions("explain", {problem}, more);
         for (const auto& other : others) refuse_keyword("explain", other.first);
-        const std::string name = kernel.value_or("");
-        return rapt::explain(rapt::Problem::parse(problem), rapt::Device::parse(device),
-                             {.kernel = name});
+        const std::string text = text_from("problem", problem), on = text_from("device", device);
+        const std::string name = optional_from(text_from, "kernel", kernel).value_or("");
+        return rapt::explain(rapt::Problem::parse(text), rapt::Device::parse(on), {.kernel = name});
       },
-      "problem"_a, nb::kw_only(), "device"_a = "cpu", "kernel"_a = nb::none(), "others"_a,
-      nb::sig(help::explain_signature), help::explain_text);
+      "problem"_a = nb::none(), "more"_a, "device"_a.none() = "cpu", "kernel"_a = nb::none(),
+      "others"_a, nb::sig(help::explain_signature), help::explain_text);
 }
 
 void define_devices(nb::module_& module) {
@@ -103,8 +105,9 @@ void define_catalogue(nb::module_& module) {
   define_devices(module);
   define_kernels(module);
   module.def("version", [] { return std::string(rapt::version()); });
-  module.def("merge", &merge, "first"_a, "second"_a, nb::kw_only(), "layout"_a = "bshd",
-             "out"_a = nb::none(), "others"_a, nb::sig(help::merge_signature), help::merge_text);
+  module.def("merge", &merge, "first"_a = nb::none(), "second"_a = nb::none(), "more"_a,
+             "layout"_a.none() = "bshd", "out"_a = nb::none(), "others"_a,
+             nb::sig(help::merge_signature), help::merge_text);
 }
 
 }  // namespace rapt_python

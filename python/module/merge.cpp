@@ -1,13 +1,11 @@
 // merge() over arrays: two partial results go in, one comes out, on their device and in the stream
 // that their library uses there.
+#include "python/module/fault.hpp"
 #include "python/module/request.hpp"
+#include "python/module/values.hpp"
 
 namespace rapt_python {
 namespace {
-
-[[noreturn]] void fault(const std::string& sentence) {
-  throw rapt::Error(rapt::ErrorCode::invalid_argument, sentence);
-}
 
 // Where the first array lies: all others must too, and the work is done there.
 struct Place {
@@ -25,7 +23,7 @@ Array array_at(const Place& place, const std::string& name, nb::handle object) {
 struct Pair {
   Array out, lse;
 
-  Pair(const std::string& name, const nb::tuple& pair, const Place& place)
+  Pair(const std::string& name, const nb::object& pair, const Place& place)
       : out(array_at(place, name + ".out", pair[0])), lse(array_at(place, name + ".lse", pair[1])) {
     if (out.axes() < 3 || lse.axes() != out.axes() - 1) {
       fault(name + ".out has " + std::to_string(out.axes()) + " axes and " + name + ".lse " +
@@ -39,6 +37,16 @@ struct Pair {
   }
 };
 
+void check_pair(const char* name, nb::handle object) {
+  if (!PyTuple_Check(object.ptr()) && !PyList_Check(object.ptr())) {
+    const std::string sentence =
+        std::string(name) + " is " + kind_of(object) + "; merge takes pairs (out, lse)";
+    throw nb::type_error(sentence.c_str());
+  }
+  if (nb::len(object) != 2)
+    fault(name, " has ", std::to_string(nb::len(object)), " parts; merge takes pairs (out, lse)");
+}
+
 nb::object new_like(nb::handle object, const Array& array) {
   const rapt::Tensor tensor = array.tensor(4 - array.axes());
   const auto missing = static_cast<std::size_t>(4 - array.axes());
@@ -47,16 +55,19 @@ nb::object new_like(nb::handle object, const Array& array) {
 
 }  // namespace
 
-nb::object merge(const nb::tuple& first, const nb::tuple& second, const std::string& layout,
-                 const nb::object& out, const nb::kwargs& others) {
+nb::object merge(const nb::object& first, const nb::object& second, const nb::args& more,
+                 const nb::object& layout_name, const nb::object& out, const nb::kwargs& others) {
+  check_positions("merge", {first, second}, more);
   for (const auto& other : others) refuse_keyword("merge", other.first);
+  const std::string layout = text_from("layout", layout_name);
   if (layout != "bshd" && layout != "bhsd")
     fault("the layout is '" + layout + "'; it is bshd or bhsd");
-  if (nb::len(first) != 2 || nb::len(second) != 2 || (!out.is_none() && nb::len(out) != 2))
-    fault("merge takes pairs (out, lse)");
+  check_pair("first", first);
+  check_pair("second", second);
+  if (!out.is_none()) check_pair("out", out);
   const bool heads_first = layout == "bhsd";
   const nb::object like = first[0];
-  const dlpack::Device device = device_of(like);
+  const dlpack::Device device = device_of("first.out", like);
   const Place place{device, current_stream(like, device)};
   const Pair a("first", first, place), b("second", second, place);
   const nb::tuple written = out.is_none()

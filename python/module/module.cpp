@@ -10,13 +10,13 @@
 #include "python/module/interruptible.hpp"
 #include "python/module/memory.hpp"
 #include "python/module/request.hpp"
+#include "python/module/values.hpp"
 #include "python/module/xla_calls.hpp"
 
 namespace rapt_python {
 namespace {
 
 using nb::literals::operator""_a;
-using Number = std::optional<std::int64_t>;
 
 PyObject* exception_of(rapt::ErrorCode code) {
   switch (code) {
@@ -28,6 +28,13 @@ PyObject* exception_of(rapt::ErrorCode code) {
   }
 }
 
+// dropout_p is PyTorch's name for it.
+double dropout_from(nb::handle dropout, nb::handle dropout_p) {
+  if (!dropout.is_none() && !dropout_p.is_none()) refuse_two_names("dropout", "dropout_p");
+  if (!dropout_p.is_none()) return number_from("dropout_p", dropout_p);
+  return dropout.is_none() ? 0 : number_from("dropout", dropout);
+}
+
 // attention, its backward, plan and problem take the same arguments and differ in what they do with
 // them.
 template <class Action>
@@ -35,37 +42,45 @@ void define_call(nb::module_& module, const char* name, const char* signature, c
                  Action action) {
   module.def(
       name,
-      [action](nb::object q, nb::object k, nb::object v, nb::object causal, nb::object window,
-               std::int64_t first_keys, Number offset, float softcap, double dropout_p,
-               std::optional<float> scale, Number max_q_len, Number max_kv_len, std::string layout,
-               nb::object return_lse, nb::object batch_invariant, nb::object tf32,
-               std::optional<std::string> kernel, nb::object out,
-               std::optional<std::string> out_dtype, nb::kwargs others) {
-        const Inputs inputs{q,      k,
-                            v,      others,
-                            out,    out_dtype_from(out_dtype),
-                            layout, truth_from("return_lse", return_lse)};
+      [action, name](nb::object q, nb::object k, nb::object v, nb::args more, nb::object causal,
+                     nb::object window, nb::object first_keys, nb::object offset,
+                     nb::object softcap, nb::object dropout, nb::object dropout_p, nb::object scale,
+                     nb::object max_q_len, nb::object max_kv_len, nb::object layout,
+                     nb::object return_lse, nb::object batch_invariant, nb::object tf32,
+                     nb::object kernel, nb::object out, nb::object out_dtype, nb::kwargs others) {
+        check_positions(name, {q, k, v}, more);
+        const Inputs inputs{.q = q,
+                            .k = k,
+                            .v = v,
+                            .others = others,
+                            .out = out,
+                            .out_dtype = out_dtype_from(out_dtype),
+                            .layout = text_from("layout", layout),
+                            .lse = truth_from("return_lse", return_lse),
+                            .function = name};
+        const std::int64_t first = integer_from("first_keys", first_keys);
         Settings settings;
         settings.options = {.causal = truth_from("causal", causal),
-                            .window = window_from(window, first_keys),
-                            .offset = offset,
-                            .scale = scale,
-                            .softcap = softcap,
-                            .dropout = dropout_p,
+                            .window = window_from(window, first),
+                            .offset = optional_from(integer_from, "offset", offset),
+                            .scale = optional_from(number_from, "scale", scale),
+                            .softcap = static_cast<float>(number_from("softcap", softcap)),
+                            .dropout = dropout_from(dropout, dropout_p),
                             .batch_invariant = truth_from("batch_invariant", batch_invariant),
                             .tf32 = truth_from("tf32", tf32),
-                            .max_q_len = max_q_len,
-                            .max_kv_len = max_kv_len};
-        settings.kernel = kernel.value_or("");
-        settings.layout = layout;
+                            .max_q_len = optional_from(integer_from, "max_q_len", max_q_len),
+                            .max_kv_len = optional_from(integer_from, "max_kv_len", max_kv_len)};
+        settings.kernel = optional_from(text_from, "kernel", kernel).value_or("");
+        settings.layout = inputs.layout;
         return action(inputs, settings);
       },
-      "q"_a, "k"_a, "v"_a, nb::kw_only(), "causal"_a = false, "window"_a = nb::none(),
-      "first_keys"_a = 0, "offset"_a = nb::none(), "softcap"_a = 0.0f, "dropout_p"_a = 0.0,
-      "scale"_a = nb::none(), "max_q_len"_a = nb::none(), "max_kv_len"_a = nb::none(),
-      "layout"_a = "bshd", "return_lse"_a = false, "batch_invariant"_a = false, "tf32"_a = false,
-      "kernel"_a = nb::none(), "out"_a = nb::none(), "out_dtype"_a = nb::none(), "others"_a,
-      nb::sig(signature), text);
+      "q"_a = nb::none(), "k"_a = nb::none(), "v"_a = nb::none(), "more"_a,
+      "causal"_a.none() = false, "window"_a = nb::none(), "first_keys"_a.none() = 0,
+      "offset"_a = nb::none(), "softcap"_a.none() = 0.0, "dropout"_a = nb::none(),
+      "dropout_p"_a = nb::none(), "scale"_a = nb::none(), "max_q_len"_a = nb::none(),
+      "max_kv_len"_a = nb::none(), "layout"_a.none() = "bshd", "return_lse"_a.none() = false,
+      "batch_invariant"_a.none() = false, "tf32"_a.none() = false, "kernel"_a = nb::none(),
+      "out"_a = nb::none(), "out_dtype"_a = nb::none(), "others"_a, nb::sig(signature), text);
 }
 
 nb::object attention(const Inputs& inputs, const Settings& settings) {
@@ -107,22 +122,24 @@ std::string problem(Inputs inputs, const Settings& settings) {
   return problem_of(request, settings.options, settings.layout).to_string();
 }
 
-nb::object run_plan(const Plan& self, nb::object q, nb::object k, nb::object v,
-                    const std::optional<std::string>& other_layout, nb::object out,
-                    nb::kwargs others) {
+nb::object run_plan(const Plan& self, nb::object q, nb::object k, nb::object v, nb::args more,
+                    nb::object other_layout, nb::object out, nb::kwargs others) {
+  constexpr const char* name = "Plan.run";
+  check_positions(name, {q, k, v}, more);
   const rapt::Plan& plan = self.plan;
-  const std::string layout = other_layout.value_or(self.layout);
   const rapt::Problem& problem = plan.problem();
   const bool forward = problem.operation == rapt::Operation::forward;
-  const Inputs inputs{q,
-                      k,
-                      v,
-                      others,
-                      out,
-                      forward ? problem.out_dtype : problem.dq_dtype,
-                      layout,
-                      forward && problem.lse,
-                      problem.operation};
+  const Inputs inputs{
+      .q = q,
+      .k = k,
+      .v = v,
+      .others = others,
+      .out = out,
+      .out_dtype = forward ? problem.out_dtype : problem.dq_dtype,
+      .layout = optional_from(text_from, "layout", other_layout).value_or(self.layout),
+      .lse = forward && problem.lse,
+      .operation = problem.operation,
+      .function = name};
   Request request(inputs, Request::Outputs::made);
   const rapt::Device& device = request.device();
   if (device.backend != plan.device().backend || device.index != plan.device().index) {
@@ -138,16 +155,20 @@ void define_plan(nb::module_& module) {
   nb::class_<Plan>(module, "Plan", help::Plan_text)
       .def(
           "__init__",
-          [](Plan* self, const std::string& text, const std::string& device,
-             const std::optional<std::string>& kernel, const std::optional<std::string>& config,
-             const nb::kwargs& others) {
+          [](Plan* self, nb::object problem, nb::args more, nb::object device, nb::object kernel,
+             nb::object config, nb::kwargs others) {
+            check_positions("Plan", {problem}, more);
             for (const auto& other : others) refuse_keyword("Plan", other.first);
+            const std::string text = text_from("problem", problem);
+            const std::string on = text_from("device", device);
+            const auto named = optional_from(text_from, "kernel", kernel);
+            const auto options = optional_from(text_from, "config", config);
             const bool heads_first = text.find("bhsd") != std::string::npos;
-            new (self) Plan(planned(rapt::Problem::parse(text), rapt::Device::parse(device),
-                                    kernel.value_or(""), rapt::Config::parse(config.value_or("")),
+            new (self) Plan(planned(rapt::Problem::parse(text), rapt::Device::parse(on),
+                                    named.value_or(""), rapt::Config::parse(options.value_or("")),
                                     heads_first ? "bhsd" : "bshd"));
           },
-          "problem"_a, nb::kw_only(), "device"_a = "cpu", "kernel"_a = nb::none(),
+          "problem"_a = nb::none(), "more"_a, "device"_a.none() = "cpu", "kernel"_a = nb::none(),
           "config"_a = nb::none(), "others"_a)
       .def("__getstate__",
            [](const Plan& self) {
@@ -172,9 +193,9 @@ void define_plan(nb::module_& module) {
              return "<rapt.Plan '" + self.plan.problem().to_string() + "' on " +
                     self.plan.device().to_string() + ": " + std::string(self.plan.kernel()) + ">";
            })
-      .def("run", &run_plan, "q"_a, "k"_a, "v"_a, nb::kw_only(), "layout"_a = nb::none(),
-           "out"_a = nb::none(), "others"_a, nb::sig(help::Plan_run_signature),
-           help::Plan_run_text);
+      .def("run", &run_plan, "q"_a = nb::none(), "k"_a = nb::none(), "v"_a = nb::none(), "more"_a,
+           "layout"_a = nb::none(), "out"_a = nb::none(), "others"_a,
+           nb::sig(help::Plan_run_signature), help::Plan_run_text);
 }
 
 void define_memory(nb::module_& module) {

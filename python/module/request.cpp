@@ -2,6 +2,7 @@
 
 #include "python/module/fault.hpp"
 #include "python/module/interruptible.hpp"
+#include "python/module/values.hpp"
 
 namespace rapt_python {
 namespace {
@@ -37,11 +38,6 @@ const rapt::TensorInfo* optional_tensor(std::string_view keyword, rapt::Operatio
   return nullptr;
 }
 
-std::optional<std::int64_t> bound_from(nb::handle bound) {
-  if (bound.is_none()) return {};
-  return nb::cast<std::int64_t>(bound);
-}
-
 // Scratch memory of this thread on the CPU, kept while it is small.
 class CpuWorkspace {
  public:
@@ -62,26 +58,6 @@ class CpuWorkspace {
 };
 
 }  // namespace
-
-bool truth_from(const char* name, nb::handle object) {
-  if (PyBool_Check(object.ptr())) return object.ptr() == Py_True;
-  const std::string type = nb::borrow<nb::str>(object.type().attr("__name__")).c_str();
-  const bool is_a_truth = PyIndex_Check(object.ptr()) || type == "bool" || type == "bool_";
-  if (!is_a_truth) {
-    const std::string sentence =
-        std::string(name) + " is a " + type + "; it is True or False (or 1 or 0)";
-    throw nb::type_error(sentence.c_str());
-  }
-  const int truth = PyObject_IsTrue(object.ptr());
-  if (truth < 0) throw nb::python_error();
-  return truth != 0;
-}
-
-void refuse_keyword(const char* function, nb::handle keyword) {
-  const nb::object sentence =
-      nb::module_::import_("rapt._words").attr("unexpected_keyword")(function, keyword);
-  throw nb::type_error(nb::borrow<nb::str>(sentence).c_str());
-}
 
 rapt::Problem problem_of(const Request& request, const rapt::Options& options,
                          const std::string& layout) {
@@ -106,30 +82,18 @@ rapt::Problem problem_of(const Request& request, const rapt::Options& options,
   }
 }
 
-std::optional<DType> out_dtype_from(const std::optional<std::string>& name) {
+std::optional<DType> out_dtype_from(nb::handle object) {
+  const auto name = optional_from(text_from, "out_dtype", object);
   if (!name) return {};
   if (*name != "f32") fault("out_dtype is '" + *name + "'; it is None, for q's type, or 'f32'");
   return DType::f32;
-}
-
-rapt::Window window_from(nb::handle window, std::int64_t first_keys) {
-  rapt::Window result = {.left = {}, .right = {}, .first_keys = first_keys};
-  if (nb::isinstance<nb::int_>(window)) {
-    result.left = bound_from(window);
-  } else if (nb::isinstance<nb::sequence>(window) && nb::len(window) == 2) {
-    result.left = bound_from(window[0]);
-    result.right = bound_from(window[1]);
-  } else if (!window.is_none()) {
-    fault("the window is neither a number of keys nor a pair (left, right)");
-  }
-  return result;
 }
 
 Request::Request(const Inputs& inputs, Outputs outputs)
     : like_(inputs.q),
       operation_(inputs.operation),
       heads_first_(inputs.layout == "bhsd"),
-      device_(device_of(inputs.q)),
+      device_(device_of("q", inputs.q)),
       stream_(current_stream(inputs.q, device_)) {
   if (!heads_first_ && inputs.layout != "bshd") {
     fault("the layout is '" + inputs.layout +
@@ -140,7 +104,7 @@ Request::Request(const Inputs& inputs, Outputs outputs)
   q_axes_ = arrays_[0]->axes();
   a.k = main_tensor("k", inputs.k);
   a.v = main_tensor("v", inputs.v);
-  read_others(inputs.others);
+  read_others(inputs.others, inputs.function);
   if (operation_ == rapt::Operation::forward) {
     make_outputs(inputs, outputs);
   } else {
@@ -166,16 +130,13 @@ Tensor Request::main_tensor(const char* name, nb::handle object) {
   return heads_first_ ? tensor.transposed(1, 2) : tensor;
 }
 
-void Request::read_others(const nb::kwargs& others) {
+void Request::read_others(const nb::kwargs& others, const char* function) {
   for (const auto& [key, object] : others) {
     const char* name = nb::borrow<nb::str>(key).c_str();
     const rapt::TensorInfo* info = optional_tensor(name, operation_);
-    if (!info)
-      refuse_keyword(operation_ == rapt::Operation::forward ? "attention" : "attention_backward",
-                     key);
+    if (!info) refuse_keyword(function, key);
     if (object.is_none() || info->backward.use == rapt::TensorInfo::Use::writes) continue;
-    if ((arguments_.*info->member).present())
-      fault("kv_lengths and lengths are one argument by two names; give one of them");
+    if ((arguments_.*info->member).present()) refuse_two_names("kv_lengths", "lengths");
     arguments_.*info->member = tensor(*info, name, object);
   }
 }

@@ -21,6 +21,7 @@ struct Inputs {
   std::string layout = "bshd";
   bool lse = false;
   rapt::Operation operation = rapt::Operation::forward;
+  const char* function = "attention";  // that is called
 };
 
 // Everything but arrays.
@@ -30,17 +31,8 @@ struct Settings {
   std::string layout;  // of the arrays
 };
 
-// A bool, NumPy's bool, or an integer.
-bool truth_from(const char* name, nb::handle object);
-
-// For a keyword that `function` does not know: a TypeError that names the nearest it does.
-[[noreturn]] void refuse_keyword(const char* function, nb::handle keyword);
-
 // None, or "f32".
-std::optional<rapt::DType> out_dtype_from(const std::optional<std::string>& name);
-
-// None, a left bound, or a pair of bounds of which either may be None; and first keys beside it.
-rapt::Window window_from(nb::handle window, std::int64_t first_keys);
+std::optional<rapt::DType> out_dtype_from(nb::handle name);
 
 class Request {
  public:
@@ -58,7 +50,7 @@ class Request {
  private:
   const Array& import(const char* name, nb::handle object);
   rapt::Tensor main_tensor(const char* name, nb::handle object);
-  void read_others(const nb::kwargs& others);
+  void read_others(const nb::kwargs& others, const char* function);
   const Array& import_other(const char* name, nb::handle object);
   rapt::Tensor other_tensor(const rapt::TensorInfo& info, const char* name, nb::handle object);
   rapt::Tensor lse_tensor(const char* name, nb::handle object);
@@ -100,8 +92,8 @@ rapt::Problem problem_of(const Request& request, const rapt::Options& options,
                          const std::string& layout);
 
 // Two results (out, lse) over disjoint sets of keys as one.
-nb::object merge(const nb::tuple& first, const nb::tuple& second, const std::string& layout,
-                 const nb::object& out, const nb::kwargs& others);
+nb::object merge(const nb::object& first, const nb::object& second, const nb::args& more,
+                 const nb::object& layout, const nb::object& out, const nb::kwargs& others);
 
 // The plan of a problem, made at its first use and remembered.
 rapt::Plan remembered_plan(const Request& request, const Settings& settings);

@@ -156,7 +156,8 @@ def roofline(rows: list[Row], colors: Colors) -> go.Figure | None:
 
 def speedups(rows: list[Row], colors: Colors) -> go.Figure | None:
     """Each kernel's speed over the naive one in the same run."""
-    rows = [row for row in rows if row.speedup and not row.solver.endswith(".naive")]
+    naive = (".naive", ".naive_backward")
+    rows = [row for row in rows if row.speedup and not row.solver.endswith(naive)]
     return _dots(rows, lambda row: row.speedup or 0.0, "× over naive", colors)
 
 

@@ -5,7 +5,7 @@ An adapter is made when an array of its library is first seen. It has `empty`, w
 writes to, and `stream`, which tells where the library works now, unless DLPack's exchange API does.
 Where what rapt writes to is not what the caller gets, `finished` turns one into the other; `read_only`
 says that arrays of the library must not be written to. `refuse` raises an error for an array that is
-more than its memory, in the one library that has such."""
+more than its memory, or has none of its own, in the one library that has such."""
 
 from __future__ import annotations
 
@@ -35,7 +35,14 @@ class Torch:
 
     def refuse(self, name: str, tensor: Any) -> None:
         from ._torch_autograd import refuse_gradients
+        from ._torch_kinds import check_kinds
 
+        check_kinds(**{name: tensor})
+        if tensor.is_meta:
+            raise ValueError(
+                f"{name} lies on the meta device: it has sizes, and no numbers; give a tensor with "
+                "memory (rapt.torch's functions and operators take meta tensors)"
+            )
         refuse_gradients(**{name: tensor})
         if tensor.is_neg():
             raise ValueError(
@@ -44,7 +51,9 @@ class Torch:
             )
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: str) -> Any:
-        return self._torch.empty(shape, dtype=self._types[dtype], device=like.device)
+        return self._torch.empty(
+            shape, dtype=self._types.get(dtype, like.dtype), device=like.device
+        )
 
     def stream(self, array: Any) -> int:
         """Asked of versions before 2.10, which have no exchange API."""
@@ -130,7 +139,7 @@ def converted(name: str, given: Any, like: Any) -> Any:
     if isinstance(given, (list, tuple)):
         numbers = np.asarray(given)
         if name in _INTEGERS and (numbers.dtype.kind in "iu" or not numbers.size):
-            return _like(_integers(name, numbers), like)
+            return _like(integers(name, numbers), like)
         if name in _LOGITS and numbers.dtype.kind in "fiu":
             return _like(numbers.astype(np.float32), like)
         if name == "mask" and numbers.dtype == bool:
@@ -143,12 +152,10 @@ def converted(name: str, given: Any, like: Any) -> Any:
         torch = _torch()
         wanted = torch.int64 if name == "seed" else torch.int32
         others = {torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8} - {wanted}
-        return given.to(wanted) if given.dtype in others else None
-    if given.dtype.kind not in "iu":
-        return None
-    if library == "numpy":
-        return _integers(name, given)
-    return given.astype("int64" if name == "seed" else "int32")
+        if given.dtype not in others:
+            return None
+        return (given if name == "seed" else _fitting(name, given)).to(wanted)
+    return integers(name, given) if given.dtype.kind in "iu" else None
 
 
 def _torch() -> Any:
@@ -157,13 +164,36 @@ def _torch() -> Any:
     return torch
 
 
-def _integers(name: str, numbers: Any) -> Any:
+def integers(name: str, numbers: Any) -> Any:
+    """An array of integers of NumPy, CuPy or JAX in the type that rapt takes."""
     if name == "seed":
         return numbers.astype("int64")
-    largest = int(abs(numbers).max()) if numbers.size else 0
-    if largest >= 2**31:
-        raise ValueError(f"{name} has a number of size {largest}; 2147483647 is the most")
-    return numbers.astype("int32")
+    return _fitting(name, numbers).astype("int32")
+
+
+_LEAST, _MOST = -(2**31), 2**31 - 1  # of int32
+
+
+def _fitting(name: str, numbers: Any) -> Any:
+    """Integers that int32 holds. Where looking at them would wait for a GPU, others become the
+    nearest of these, which kernels clamp further; on the CPU they are an error."""
+    import numpy as np
+
+    if _device(numbers) != "cpu":
+        return clamped(numbers)
+    seen = np.asarray(numbers)  # outside of what a compiler traces
+    for number in (int(seen.min()), int(seen.max())) if seen.size else ():
+        if not _LEAST <= number <= _MOST:
+            raise ValueError(f"{name} has {number}; numbers are from {_LEAST} to {_MOST}")
+    return numbers
+
+
+def clamped(numbers: Any) -> Any:
+    """Each integer as the nearest that int32 holds."""
+    import numpy as np
+
+    kind = np.iinfo(str(numbers.dtype).replace("torch.", ""))
+    return numbers.clip(max(kind.min, _LEAST), min(kind.max, _MOST))
 
 
 def _like(numbers: Any, like: Any) -> Any:

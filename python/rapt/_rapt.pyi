@@ -29,7 +29,8 @@ def attention(
     alibi: Numbers | None = None,
     softcap: float = 0.0,
     sinks: Numbers | None = None,
-    dropout_p: float = 0.0,
+    dropout: float = 0.0,
+    dropout_p: float | None = None,
     seed: Indices | None = None,
     scale: float | None = None,
     q_starts: Indices | None = None,
@@ -59,8 +60,9 @@ def attention(
     alibi        float32 slopes: head, or (batch, head)
     sinks        float32 logits without a value, one a head
     softcap      scores become softcap · tanh(score / softcap); 0: none
-    dropout_p    probability that a pair is dropped, rounded to a multiple of 1/256; others then count
-                 1 / (1 − that). Which ones follows from the seed and the pair alone
+    dropout      probability that a pair is dropped, rounded to a multiple of 1/256; others then count
+                 1 / (1 − that). Which ones follows from the seed and the pair alone (`dropout_p` is
+                 the same)
     seed         of dropout: two int64, a seed and an offset; on a GPU in its memory
     scale        any finite number; 1/√dim unless given
     q_starts, kv_starts   batch + 1: where packed sequences start, with the total at the end
@@ -96,7 +98,8 @@ def attention_backward(
     alibi: Numbers | None = None,
     softcap: float = 0.0,
     sinks: Numbers | None = None,
-    dropout_p: float = 0.0,
+    dropout: float = 0.0,
+    dropout_p: float | None = None,
     seed: Indices | None = None,
     scale: float | None = None,
     q_starts: Indices | None = None,
@@ -142,7 +145,8 @@ def plan(
     alibi: Numbers | None = None,
     softcap: float = 0.0,
     sinks: Numbers | None = None,
-    dropout_p: float = 0.0,
+    dropout: float = 0.0,
+    dropout_p: float | None = None,
     seed: Indices | None = None,
     scale: float | None = None,
     q_starts: Indices | None = None,
@@ -177,7 +181,8 @@ def problem(
     alibi: Numbers | None = None,
     softcap: float = 0.0,
     sinks: Numbers | None = None,
-    dropout_p: float = 0.0,
+    dropout: float = 0.0,
+    dropout_p: float | None = None,
     seed: Indices | None = None,
     scale: float | None = None,
     q_starts: Indices | None = None,

@@ -1,7 +1,7 @@
 """rapt as operators of PyTorch: `torch.ops.rapt.attention`, which torch.compile keeps whole and fake
 tensors pass through, `torch.ops.rapt.attention_with_lse`, and `torch.ops.rapt.attention_backward`,
 which autograd calls (`rapt/_torch_autograd.py`). Their arguments are those of `rapt.attention` and
-`rapt.attention_backward`, `lengths` for `kv_lengths` too; tensors have a contiguous last axis."""
+`rapt.attention_backward`, `lengths` for `kv_lengths` and `dropout_p` for `dropout` too; tensors have a contiguous last axis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._torch_autograd import may_record, with_derivatives
 _OPTIONS = """Tensor? bias=None, Tensor? mask=None, Tensor? alibi=None, Tensor? sinks=None,
     Tensor? q_starts=None, Tensor? kv_starts=None, Tensor? kv_lengths=None, Tensor? page_table=None,
     Tensor? lengths=None, Tensor? seed=None, bool causal=False, SymInt? left=None, SymInt? right=None, SymInt first_keys=0,
-    SymInt? offset=None, float? scale=None, float softcap=0.0, float dropout_p=0.0, SymInt? max_q_len=None,
+    SymInt? offset=None, float? scale=None, float softcap=0.0, float? dropout=None, float? dropout_p=None, SymInt? max_q_len=None,
     SymInt? max_kv_len=None, str layout='bshd'"""
 _ARGUMENTS = f"(Tensor q, Tensor k, Tensor v, *, {_OPTIONS})"
 _BACKWARD_ARGUMENTS = f"""(Tensor q, Tensor k, Tensor v, *, Tensor out, Tensor lse, Tensor dout,
@@ -44,7 +44,18 @@ def _call_backward(
     return tuple(q.new_empty(0) if gradient is None else gradient for gradient in gradients)
 
 
+def _check_devices(q: torch.Tensor, **rest: Any) -> None:
+    """One tensor on the meta device would make all of the call meta."""
+    for name, value in rest.items():
+        if isinstance(value, torch.Tensor) and value.device != q.device:
+            raise ValueError(
+                f"{name} lies on {value.device} and q on {q.device}; copy one of them to the other's "
+                "device first"
+            )
+
+
 def _fake(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **rest: Any) -> torch.Tensor:
+    _check_devices(q, k=k, v=v, **rest)
     return q.new_empty((*q.shape[:-1], v.shape[-1]))
 
 
@@ -54,12 +65,13 @@ def _fake_with_lse(
     lse_shape = list(q.shape[:-1])
     if layout == "bshd":
         lse_shape[-2:] = reversed(lse_shape[-2:])
-    return _fake(q, k, v), q.new_empty(lse_shape, dtype=torch.float32)
+    return _fake(q, k, v, **rest), q.new_empty(lse_shape, dtype=torch.float32)
 
 
 def _fake_backward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **rest: Any
 ) -> tuple[torch.Tensor, ...]:
+    _check_devices(q, k=k, v=v, **rest)
     gradients = [tensor.new_empty(tensor.shape) for tensor in (q, k, v)]
     for name in ("bias", "sinks", "alibi"):
         wanted = rest.get(f"d{name}")

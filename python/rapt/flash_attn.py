@@ -11,6 +11,7 @@ import torch
 
 from ._torch_autograd import refuse_gradients, with_contiguous_last_axis
 from ._torch_dropout import dropout_options, signed_weights
+from ._torch_kinds import check_kinds
 from ._torch_op import attention, attention_with_lse, is_traced
 
 
@@ -29,6 +30,7 @@ def flash_attn_func(
 ) -> Any:
     """out, or with return_attn_probs (out, lse, S_dmask): None without dropout, else for tests, since it
     holds every pair, e^(score − the row's largest), negative where the pair is dropped."""
+    check_kinds(q=q, k=k, v=v)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
     dropout = dropout_options(dropout_p, q)
     result = _run(q, k, v, return_attn_probs, **options, **dropout)
@@ -57,12 +59,13 @@ def flash_attn_varlen_func(
     block_table: torch.Tensor | None = None,
 ) -> Any:
     """q is (total, head, dim), and so are k and v; with a block_table they are pages."""
+    check_kinds(q=q, k=k, v=v)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
     weighed = dict(options)
     if block_table is None:
         options["kv_starts"] = cu_seqlens_k
     else:
-        options["kv_lengths"] = cu_seqlens_k.diff().to(torch.int32)
+        options["kv_lengths"] = cu_seqlens_k.diff()
         options["page_table"] = block_table
     options.update(q_starts=cu_seqlens_q, max_q_len=max_seqlen_q, max_kv_len=max_seqlen_k)
     dropout = dropout_options(dropout_p, q)
@@ -100,6 +103,9 @@ def flash_attn_with_kvcache(
 ) -> Any:
     """Attends to the cache; k and v, if given, are first written behind what is in it. As in
     FlashAttention, it has no backward."""
+    check_kinds(q=q, k_cache=k_cache, v_cache=v_cache)
+    if k is not None and v is not None:
+        check_kinds(k=k, v=v)
     refuse_gradients(q=q, k_cache=k_cache, v_cache=v_cache, k=k, v=v)
     _refuse(rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_leftpad=cache_leftpad)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
@@ -109,7 +115,7 @@ def flash_attn_with_kvcache(
     if cache_batch_idx is not None:
         if block_table is not None:
             raise ValueError("both cache_batch_idx and block_table are given; give one of them")
-        table = cache_batch_idx.to(torch.int32).reshape(batch, 1)
+        table = cache_batch_idx.reshape(batch, 1)
     lengths = cache_seqlens
     if k is not None and (v is None or lengths is None):
         raise ValueError("k is given without v and cache_seqlens; appending needs all three")
@@ -121,7 +127,7 @@ def flash_attn_with_kvcache(
         _append((k_cache, v_cache), (k, v), lengths, table)
         lengths = lengths + k.shape[1]
     if lengths is not None:
-        options["kv_lengths"] = lengths.to(torch.int32)
+        options["kv_lengths"] = lengths
     if table is not None:
         options["page_table"] = table
     result = _run(q, k_cache, v_cache, return_softmax_lse, **options)

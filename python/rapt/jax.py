@@ -14,9 +14,11 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from ._jax_call import Call, bind
+from ._libraries import clamped, integers
 
 __all__ = ["attention", "dot_product_attention"]
 
@@ -98,7 +100,7 @@ def _window(window: Any) -> Any:
 def _array(name: str, x: Any) -> Any:
     """As the primitive takes it: rows, biases and masks with four axes."""
     if name in _INDICES:
-        return jnp.asarray(x, jnp.int32)
+        return jnp.asarray(_indices(name, x), jnp.int32)
     if name in ("alibi", "sinks"):
         return jnp.asarray(x, jnp.float32)
     x = jnp.asarray(x)
@@ -108,6 +110,17 @@ def _array(name: str, x: Any) -> Any:
             "there is no batch axis)"
         )
     return x[(None,) * (4 - x.ndim)]
+
+
+def _indices(name: str, x: Any) -> Any:
+    """Integers that int32 holds: others are an error, or in JAX's arrays, which may be traced, the
+    nearest of these."""
+    x = x if isinstance(x, jax.Array) else np.asarray(x)
+    if x.dtype.kind not in "iu" and x.size:
+        raise ValueError(f"{name} is {x.dtype}; it takes integers")
+    if isinstance(x, jax.Array):
+        return x if x.dtype == np.int32 else clamped(x)
+    return integers(name, x)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))

@@ -11,11 +11,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 import torch
-from torch.nn.attention.bias import CausalBias
 
 from ._rapt import attention as plain_attention
 from ._torch_autograd import refuse_tangents, with_contiguous_last_axis
 from ._torch_dropout import dropout_options
+from ._torch_kinds import check_kinds
 from ._torch_mode import InsteadOfTorch
 from ._torch_op import attention, nobody_watches
 from .flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
@@ -47,7 +47,7 @@ def scaled_dot_product_attention(
     i see keys 0 to i; a boolean mask says True for what takes part, a float mask is added. dropout_p is
     rounded to a multiple of 1/256; which pairs it drops follows from PyTorch's generator."""
     if not isinstance(query, torch.Tensor):
-        _check_kinds(query=query, key=key, value=value, attn_mask=attn_mask)
+        check_kinds(query=query)
     if not query.is_meta and torch.is_autocast_enabled(query.device.type):
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     if attn_mask is None and dropout_p == 0 and nobody_watches(query, key, value):
@@ -61,7 +61,9 @@ def scaled_dot_product_attention(
                 )  # fmt: skip
             except (ValueError, NotImplementedError, RuntimeError):
                 pass
-    _check_kinds(query=query, key=key, value=value, attn_mask=attn_mask)
+    check_kinds(query=query, key=key, value=value)
+    if attn_mask is not None:
+        check_kinds(attn_mask=attn_mask)
     refuse_tangents(query=query, key=key, value=value, attn_mask=attn_mask)
     if is_causal and attn_mask is not None:
         raise RuntimeError("both is_causal and attn_mask are given; give one of them")
@@ -83,34 +85,6 @@ def scaled_dot_product_attention(
         **dropout_options(dropout_p, query),
     )
     return out if out.shape[:-1] == shape else out.reshape(*shape, out.shape[-1])
-
-
-def _check_kinds(**tensors: torch.Tensor | None) -> None:
-    """Whatever else there is than dense tensors gets a sentence."""
-    for name, tensor in tensors.items():
-        if tensor is None:
-            continue
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(
-                f"{name} is a {type(tensor).__module__}.{type(tensor).__name__}; rapt.torch takes "
-                f"tensors: give torch.as_tensor({name}), or call rapt.attention, which takes arrays of "
-                "other libraries as they are"
-            )
-        if isinstance(tensor, CausalBias):  # what it holds says nothing
-            raise NotImplementedError(
-                f"{name} is a torch.nn.attention.bias.CausalBias; give is_causal=True, or call "
-                "flash_attn_func(causal=True), which aligns at the last key"
-            )
-        if tensor.is_nested:
-            raise NotImplementedError(
-                f"{name} is a nested tensor; pack its sequences and call flash_attn_varlen_func, or "
-                f"pad them: torch.nested.to_padded_tensor({name}, 0.0), with a mask"
-            )
-        if tensor.layout != torch.strided:
-            raise NotImplementedError(
-                f"{name} is sparse ({tensor.layout}); rapt takes dense tensors: give "
-                f"{name}.to_dense()"
-            )
 
 
 def autocast(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:

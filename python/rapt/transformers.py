@@ -27,8 +27,9 @@ _registered: set[str] = set()
 def register(name: str = "rapt") -> None:
     """Makes rapt an attention implementation of transformers. Masks are those of its `sdpa`:
     boolean, and left out where plain causality says the same. A model whose attention does not go
-    through transformers' attention interface would misread them: it is refused when it is made, or
-    when set_attn_implementation() names rapt, with a ValueError."""
+    through transformers' attention interface would misread them: it is refused with a ValueError when
+    it is made. When set_attn_implementation() names rapt, such a model keeps `eager`, with
+    transformers' warning, or is refused."""
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
     AttentionInterface.register(name, attention_forward)

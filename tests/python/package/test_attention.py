@@ -70,6 +70,66 @@ def test_a_keyword_that_names_no_array_is_a_type_error(random):
         rapt.Plan("b1 h1 s4 d8", nonsense=1)
 
 
+POSITIONS = {
+    "rapt.attention() takes q, k, v; v is missing or None": lambda q, k, v: rapt.attention(q, k),
+    "rapt.attention() takes q, k, v; k, v are missing or None": lambda q, k, v: rapt.attention(
+        q, v=None
+    ),
+    "rapt.problem() takes 3 arguments by position (q, k, v), not 4; name the others": (
+        lambda q, k, v: rapt.problem(q, k, v, True)
+    ),
+    "rapt.Plan.run() takes q, k, v; v is missing": lambda q, k, v: rapt.plan(q, k, v).run(q, k),
+    "rapt.Plan() takes problem; problem is missing": lambda q, k, v: rapt.Plan(),
+    "rapt.explain() takes 1 argument by position (problem), not 2": lambda q, k, v: rapt.explain(
+        "b1 h1 s4 d8", "cpu"
+    ),
+    "rapt.merge() takes first, second; second is missing": lambda q, k, v: rapt.merge((q, k)),
+}
+
+
+@pytest.mark.parametrize("sentence", POSITIONS)
+def test_arguments_by_position_that_lack_or_are_too_many_are_told(random, sentence):
+    with pytest.raises(TypeError) as caught:
+        POSITIONS[sentence](*plain.inputs(random))
+    assert sentence in str(caught.value)
+
+
+KINDS = {
+    "softcap is a str; it is a number": {"softcap": "x"},
+    "scale is a list; it is a number": {"scale": [1.0]},
+    "dropout_p is a str; it is a number": {"dropout_p": "0.5"},
+    "causal is None; it is True or False (or 1 or 0)": {"causal": None},
+    "tf32 is a float; it is True or False": {"tf32": 1.0},
+    "offset is a float; it is a whole number": {"offset": 1.0},
+    "first_keys is a ndarray; it is a whole number": {"first_keys": np.zeros(2), "window": 2},
+    "a bound of the window is a float; it is a whole number": {"window": (2.5, 1)},
+    "layout is an int; it is a string": {"layout": 3},
+    "kernel is a bytes; it is a string": {"kernel": b"cpu.flash"},
+    "out_dtype is a type; it is a string": {"out_dtype": np.float32},
+}
+
+
+@pytest.mark.parametrize("sentence", KINDS)
+def test_an_argument_of_another_kind_is_named(random, sentence):
+    for call in (rapt.attention, rapt.plan):
+        with pytest.raises(TypeError) as caught:
+            call(*plain.inputs(random), **KINDS[sentence])
+        assert str(caught.value).startswith(sentence)
+
+
+def test_strings_of_a_problem_are_strings(random):
+    for call in (rapt.explain, rapt.Plan):
+        with pytest.raises(TypeError, match="^problem is an int; it is a string$"):
+            call(3)
+        with pytest.raises(TypeError, match="^device is None; it is a string$"):
+            call("b1 h1 s4 d8", device=None)
+
+
+def test_a_number_too_large_for_64_bits_is_told(random):
+    with pytest.raises(ValueError, match="offset is 1180591620717411303424, which 64 bits do not"):
+        rapt.attention(*plain.inputs(random), offset=2**70)
+
+
 def test_help_shows_the_text_of_the_stubs():
     assert "no key after the query's position" in rapt.attention.__doc__
     assert "kv_lengths: Indices" in rapt.attention.__doc__
@@ -94,10 +154,18 @@ def test_lists_and_wide_integers_are_taken(random):
     for lengths in ([7, 4], (7, 4), np.array([7, 4]), np.int16([7, 4])):
         got = rapt.attention(q, k, v, kv_lengths=lengths, alibi=slopes)
         np.testing.assert_array_equal(got, want)
-    with pytest.raises(ValueError, match="kv_lengths has a number of size 4294967303"):
-        rapt.attention(q, k, v, kv_lengths=np.array([2**32 + 7, 4]))
     with pytest.raises(ValueError, match="kv_lengths is a list of something else than integers"):
         rapt.attention(q, k, v, kv_lengths=[7.5, 4])
+
+
+@pytest.mark.parametrize("number", [2**32 + 7, 2**31, -(2**31) - 1, -(2**63)])
+def test_integers_that_int32_does_not_hold_are_named(random, number):
+    q, k, v = plain.inputs(random)
+    for lengths in ([7, number], np.array([7, number])):
+        with pytest.raises(ValueError, match=f"kv_lengths has {number}; numbers are from"):
+            rapt.attention(q, k, v, kv_lengths=lengths)
+    with pytest.raises(ValueError, match="kv_lengths has 18446744073709551615"):
+        rapt.attention(q, k, v, kv_lengths=np.uint64([7, 2**64 - 1]))
 
 
 def test_lengths_is_another_name_of_kv_lengths(random):
@@ -145,7 +213,8 @@ def test_an_offset_places_the_first_query(random):
 
 
 @pytest.mark.parametrize(
-    "window, left, right", [(2, 2, 9), ((2, None), 2, 9), ((None, 1), 9, 1), ((1, 2), 1, 2)]
+    "window, left, right",
+    [(2, 2, 9), (np.int64(2), 2, 9), ([np.int8(2), None], 2, 9), ((2, None), 2, 9), ((None, 1), 9, 1), ((1, 2), 1, 2)],
 )
 def test_a_window_is_a_left_bound_or_a_pair(random, window, left, right):
     q, k, v = plain.inputs(random)

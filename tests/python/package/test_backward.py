@@ -144,6 +144,16 @@ def test_gradients_are_written_where_the_caller_says(random):
         rapt.attention_backward(*arrays, **results, bias=bias, **given)
 
 
+@pytest.mark.parametrize("wanted", [True, np.True_, 1, np.int64(1)], ids=repr)
+def test_whatever_is_true_asks_for_a_gradient(random, wanted):
+    sinks = random.standard_normal(4).astype(np.float32)
+    arrays, results, _ = forward(random, sinks=sinks)
+    got = rapt.attention_backward(*arrays, **results, sinks=sinks, dsinks=wanted)
+    assert got.dsinks.shape == (4,)
+    got = rapt.attention_backward(*arrays, **results, sinks=sinks, dsinks=type(wanted)(0))
+    assert got.dsinks is None
+
+
 def test_two_runs_give_the_same_bits(random):
     arrays, results, dlse = forward(random)
     first, second = (rapt.attention_backward(*arrays, **results, dlse=dlse) for _ in range(2))

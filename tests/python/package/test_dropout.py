@@ -45,6 +45,16 @@ def test_pairs_are_dropped_as_the_seed_says(arrays, seed):
     np.testing.assert_array_equal(lse, rapt.attention(q, k, v, return_lse=True)[1])
 
 
+def test_dropout_p_is_another_name_of_dropout(arrays):
+    q, k, v = arrays
+    want = rapt.attention(q, k, v, dropout_p=0.3, seed=SEED)
+    np.testing.assert_array_equal(rapt.attention(q, k, v, dropout=0.3, seed=SEED), want)
+    assert " dropout0.3" in rapt.problem(q, k, v, dropout=0.3, seed=SEED)
+    for call in (rapt.attention, rapt.plan, rapt.problem):
+        with pytest.raises(ValueError, match="dropout and dropout_p are one argument by two names"):
+            call(q, k, v, dropout=0.3, dropout_p=0.3, seed=SEED)
+
+
 def test_a_narrow_seed_is_copied(arrays):
     q, k, v = arrays
     want = rapt.attention(q, k, v, dropout_p=0.3, seed=[3, 4])

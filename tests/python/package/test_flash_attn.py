@@ -1,5 +1,7 @@
 """FlashAttention's functions by rapt, on CPU tensors, against attention in NumPy."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -175,6 +177,14 @@ def test_more_keys_than_the_block_table_holds_are_an_error_that_names_it(random,
     call(lengths - 1 - new)  # just fits
 
 
+def test_wide_indices_do_not_wrap_around(random):
+    q = torch.from_numpy(plain.inputs(random, (2, 1, 4, 8))[0])
+    call = functools.partial(flash_attn_with_kvcache, q, *to_torch(*cache_of(random)))
+    call(cache_seqlens=5, cache_batch_idx=torch.tensor([2, 0]))
+    with pytest.raises(ValueError, match="page_table has 4294967298"):
+        call(cache_seqlens=5, cache_batch_idx=torch.tensor([2**32 + 2, 0]))
+
+
 def test_more_keys_than_a_cache_holds_are_an_error(random):
     q, k, v = (torch.from_numpy(x) for x in plain.inputs(random, (3, 1, 4, 8), (3, 1, 2, 8)))
     caches = to_torch(*cache_of(random))
@@ -246,3 +256,21 @@ def test_what_rapt_does_not_do_is_an_error(arrays):
         flash_attn_with_kvcache(q, k, v, cache_leftpad=torch.zeros(2, dtype=torch.int32))
     with pytest.raises(ValueError, match="appending needs all three"):
         flash_attn_with_kvcache(q, k, v, k=k)
+
+
+def test_whatever_is_no_dense_tensor_gets_a_sentence(arrays):
+    q, k, v = to_torch(*arrays)
+    starts = torch.tensor([0, 5], dtype=torch.int32)
+    for call in [
+        flash_attn_func,
+        flash_attn_with_kvcache,
+        lambda q, k, v: flash_attn_varlen_func(q, k, v, starts, starts, 5, 5),
+    ]:
+        with pytest.raises(TypeError, match="^q is a numpy.ndarray; .* torch.as_tensor.q."):
+            call(arrays[0], k, v)
+        with pytest.raises(NotImplementedError, match="v(_cache)? is sparse .* give v"):
+            call(q, k, v.to_sparse())
+    with pytest.raises(TypeError, match="^v is a numpy.ndarray"):
+        flash_attn_with_kvcache(q, k, v, k[:, :1], arrays[2][:, :1], cache_seqlens=2)
+    with pytest.raises(ValueError, match="the element type is i32"):
+        flash_attn_func(q.int(), k.int(), v.int())

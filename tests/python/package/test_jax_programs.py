@@ -61,8 +61,9 @@ def exact(q, k, v, bias=0.0, alibi=None, sinks=None, visible=True, softcap=0.0):
 
 
 def test_the_arguments_are_those_of_rapt_attention():
-    known = set(_words._KEYWORDS["attention"].split())
-    assert set(inspect.signature(attention).parameters) == {"q", "k", "v"} | known - {"out"}
+    """But for out, and for dropout, whose seed JAX has no type for."""
+    known = set(_words._KEYWORDS["attention"].split()) - {"out", "dropout", "dropout_p", "seed"}
+    assert set(inspect.signature(attention).parameters) == {"q", "k", "v"} | known
 
 
 def test_compiled_programs_give_what_rapt_attention_gives(dump_program):
@@ -71,6 +72,8 @@ def test_compiled_programs_give_what_rapt_attention_gives(dump_program):
     for case in oracle_dump.cases(dump_program, 47000, 40):
         problem = problem_string.parse(case.problem)
         arguments = keywords(case, problem)
+        if arguments.pop("dropout"):  # rapt.jax has none
+            continue
         for name, x in arguments.items():
             arguments[name] = np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x
         q, v = arguments["q"], arguments["v"]
@@ -429,6 +432,26 @@ def test_pages_have_no_gradients(random):
 def test_rapt_attention_points_at_rapt_jax():
     with pytest.raises(TypeError, match="traced.*rapt.jax.attention"):
         jax.jit(lambda q: rapt.attention(q, q, q))(q)
+
+
+@pytest.mark.parametrize("number", [2**32 + 7, -(2**32) + 7, 2**63 - 1])
+def test_wide_lengths_do_not_wrap_around(random, number):
+    q, k, v = plain.inputs(random)
+    want = rapt.attention(q, k, v, kv_lengths=[7, 4])
+    with jax.enable_x64(True):
+        wide, attend = jnp.array([7, number]), functools.partial(attention, q, k, v)
+        compiled = jax.jit(lambda lengths: attend(kv_lengths=lengths))
+        check(compiled(jnp.array([7, 4])), want)
+        for call in (compiled, lambda lengths: attend(kv_lengths=lengths)):
+            with pytest.raises(Exception, match=r"kv_lengths\[1\] is -?214748364[78]"):
+                jax.block_until_ready(call(wide))
+        for lengths in (np.array([7, number]), [7, number]):
+            with pytest.raises(ValueError, match=f"kv_lengths has {number}; numbers are from"):
+                attend(kv_lengths=lengths)
+        with pytest.raises(ValueError, match=f"kv_lengths has {number}; numbers are from"):
+            rapt.attention(*map(jnp.asarray, (q, k, v)), kv_lengths=wide)
+    with pytest.raises(ValueError, match="kv_lengths is float64; it takes integers"):
+        attention(q, k, v, kv_lengths=[7.5, 4])
 
 
 SHARDED = """

@@ -133,6 +133,10 @@ def test_what_does_not_fit_is_refused(random):
         rapt.merge(first, (out[:1], lse[:1]))
     with pytest.raises(ValueError, match="merge takes pairs"):
         rapt.merge(first, (out,))
+    with pytest.raises(TypeError, match="^first is a ndarray; merge takes pairs .out, lse.$"):
+        rapt.merge(out, lse)
+    with pytest.raises(TypeError, match="^out is a ndarray; merge takes pairs"):
+        rapt.merge(first, second, out=out)
     with pytest.raises(ValueError, match="second.out has 4 axes and second.lse 2"):
         rapt.merge(first, (out, lse[0]))
     with pytest.raises(ValueError, match="the layout is 'sbhd'"):

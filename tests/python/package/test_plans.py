@@ -85,6 +85,25 @@ def test_a_plan_refuses_other_arrays(random):
         plan.run(q, k[:, 1:], v[:, 1:])
 
 
+def test_what_a_plan_does_not_take_is_told_by_its_name(random):
+    q, k, v = plain.inputs(random)
+    plan = rapt.plan(q, k, v)
+    start = "^rapt.Plan.run.. got an unexpected keyword argument "
+    with pytest.raises(TypeError, match=f"{start}'dout'; it is backward's: the plan is of forward"):
+        plan.run(q, k, v, dout=q)
+    with pytest.raises(TypeError, match=f"{start}'causal'; it is a part of the plan"):
+        plan.run(q, k, v, causal=True)
+    with pytest.raises(TypeError, match=f"{start}'biass'; did you mean 'bias'"):
+        plan.run(q, k, v, biass=None)
+    with pytest.raises(TypeError, match="^rapt.plan.. got .* 'dbias'; .*: give dout, too"):
+        rapt.plan(q, k, v, dbias=True)
+    with pytest.raises(TypeError, match="^rapt.attention.. got .* 'dout'; .* rapt.attention_backward"):
+        rapt.attention(q, k, v, dout=q)
+    backward = {"out": q, "lse": q[:, :, :, 0].swapaxes(1, 2), "dout": q}
+    with pytest.raises(TypeError, match=f"{start}'window'; it is a part of the plan"):
+        rapt.plan(q, k, v, **backward).run(q, k, v, **backward, window=3)
+
+
 def test_an_explanation_names_the_choice_and_the_refusals():
     explanation = rapt.explain("b1 h16 s2048 d64 f32")
     assert explanation.kernel == "cpu.flash" and explanation.device == "cpu"

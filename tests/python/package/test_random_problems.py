@@ -46,7 +46,7 @@ def keywords(case, problem):
         "first_keys": problem.first_keys,
         "offset": problem.offset,
         "softcap": problem.softcap,
-        "dropout_p": problem.dropout,
+        "dropout": problem.dropout,
         "scale": problem.scale,
         "max_q_len": problem.q_len if problem.varlen else None,
         "max_kv_len": problem.kv_len if problem.varlen or problem.page_size else None,

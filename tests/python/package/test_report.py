@@ -173,6 +173,16 @@ def test_many_results_over_naive_have_a_line_for_each_problem(tmp_path):
     assert layout["height"] < 25 * 101
 
 
+def test_naive_kernels_are_not_drawn_over_themselves(tmp_path):
+    problem = "b1 h1 s128 d64 f32 backward"
+    rows = ROWS + [
+        row(problem, 0.05, kernel="cpu.naive_backward", chosen=False, speedup=1.0),
+        row(problem, 0.01, kernel="cpu.flash_backward", speedup=5.0),
+    ]
+    _, _, (traces, _), _ = figures(report(rows), tmp_path)
+    assert {trace["name"] for trace in traces} == {"cpu.flash", "cpu.flash_backward"}
+
+
 @pytest.mark.parametrize(
     "content, sentence",
     [

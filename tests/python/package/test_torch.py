@@ -9,6 +9,7 @@ import rapt
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; rapt does not need it")
 from torch.nn import functional  # noqa: E402
 
+from rapt import _libraries  # noqa: E402
 from rapt.torch import scaled_dot_product_attention  # noqa: E402
 
 
@@ -334,6 +335,20 @@ def test_fake_tensors_have_the_right_shapes():
     assert lse.shape == (2, 4, 5) and lse.dtype == torch.float32
 
 
+@pytest.mark.parametrize("number", [2**32 + 7, -(2**32) + 7, -(2**63)])
+def test_wide_lengths_do_not_wrap_around(random, number, monkeypatch):
+    q, k, v = (torch.from_numpy(array) for array in plain.inputs(random))
+    want = rapt.attention(q, k, v, kv_lengths=[7, 4])
+    assert torch.equal(rapt.attention(q, k, v, kv_lengths=torch.tensor([7, 4])), want)
+    with pytest.raises(ValueError, match=f"kv_lengths has {number}; numbers are from"):
+        rapt.attention(q, k, v, kv_lengths=torch.tensor([7, number]))
+    # On a GPU, where nobody looks at them; a kernel there clamps what the CPU refuses.
+    monkeypatch.setattr(_libraries, "_device", lambda array: "cuda:0")
+    nearest = max(-(2**31), min(number, 2**31 - 1))
+    with pytest.raises(ValueError, match=f"kv_lengths.* {nearest}"):
+        rapt.attention(q, k, v, kv_lengths=torch.tensor([7, number]))
+
+
 def test_tensors_are_taken_without_a_copy(random):
     arrays = plain.inputs(random)
     q, k, v = (torch.from_numpy(array) for array in arrays)
@@ -398,3 +413,54 @@ def test_whatever_is_no_dense_tensor_gets_a_sentence():
         nested = torch.nested.nested_tensor([torch.randn(4, 3), torch.randn(5, 3)], layout=layout)
         with pytest.raises(NotImplementedError, match="query is a nested tensor; pack"):
             scaled_dot_product_attention(nested, nested, nested)
+
+
+def test_none_is_no_tensor():
+    q = torch.randn(2, 4, 5, 8)
+    for name in ("query", "key", "value"):
+        tensors_of_it = {"query": q, "key": q, "value": q} | {name: None}
+        with pytest.raises(TypeError, match=f"{name} is None; it is a tensor"):
+            scaled_dot_product_attention(**tensors_of_it)
+
+
+def test_integers_are_no_element_type():
+    q = torch.randn(2, 4, 5, 8)
+    for dtype, name in [(torch.int32, "i32"), (torch.int64, "i64")]:
+        for call in (rapt.attention, scaled_dot_product_attention):
+            with pytest.raises(ValueError, match=f"^the element type is {name}; it must be f32"):
+                call(*[q.to(dtype)] * 3)
+
+
+WITHOUT_MEMORY = {
+    "is sparse": lambda x: x.to_sparse(),
+    "is a nested tensor": lambda x: torch.nested.nested_tensor(list(x)),
+    "lies on the meta device": lambda x: x.to("meta"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("sentence", WITHOUT_MEMORY)
+def test_rapt_attention_names_a_tensor_that_shows_no_memory(sentence):
+    q = torch.randn(2, 5, 4, 8)
+    other, pair = WITHOUT_MEMORY[sentence](q), rapt.attention(q, q, q, return_lse=True)
+    for name, call in {
+        "q": lambda: rapt.attention(other, other, other),
+        "v": lambda: rapt.attention(q, q, other),
+        "bias": lambda: rapt.attention(q, q, q, bias=other),
+        "out": lambda: rapt.attention(q, q, q, out=other),
+        "first.out": lambda: rapt.merge((other, pair[1]), pair),
+        "second.lse": lambda: rapt.merge(pair, (pair[0], other)),
+    }.items():
+        with pytest.raises((ValueError, NotImplementedError), match=f"^{name} {sentence}") as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+def test_tensors_without_memory_are_not_mixed_with_others():
+    q = torch.randn(2, 4, 5, 8)
+    meta = q.to("meta")
+    for tensors_of_it in [(meta, q, q), (meta, meta, q), (meta, meta, meta, q[0, :, :, :5])]:
+        with pytest.raises(ValueError, match="lies on cpu and q on meta; copy one of them"):
+            scaled_dot_product_attention(*tensors_of_it)
+    with pytest.raises(ValueError, match="k lies on meta and q on cpu"):
+        torch.ops.rapt.attention_with_lse(q, meta, q)

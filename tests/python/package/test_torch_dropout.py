@@ -56,6 +56,16 @@ def test_pairs_are_those_of_the_reference():
             np.testing.assert_array_equal(got[b, h].numpy(), want)
 
 
+def test_the_operator_knows_dropout_by_both_names():
+    q, k, v = usual()
+    seed = drawn_after(3)
+    want = torch.ops.rapt.attention(q, k, v, dropout_p=P, seed=seed)
+    got = torch.ops.rapt.attention(q, k, v, dropout=P, seed=seed)
+    assert torch.equal(got, want)
+    for one, other in zip(*(torch.autograd.grad(x.sum(), (q, k, v)) for x in (got, want))):
+        assert torch.equal(one, other)
+
+
 def test_results_and_gradients_are_those_of_the_pairs_that_are_kept():
     tensors = usual()
     kept = kept_pairs(drawn_after(5), P, 2, 4, 40, 50)

@@ -1,5 +1,7 @@
 """Hugging Face's models with attn_implementation="rapt" against "eager", on the CPU."""
 
+import logging
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; rapt does not need it")
@@ -101,6 +103,17 @@ def test_a_model_past_the_attention_interface_is_refused_when_it_is_made():
     sentence = "BloomForCausalLM does not go through transformers' attention interface; use \"eager\""
     with pytest.raises(ValueError, match=sentence):
         transformers.BloomForCausalLM(config)
+
+
+def test_a_model_past_the_attention_interface_keeps_eager_where_rapt_is_set(caplog, monkeypatch):
+    import transformers
+
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    config = transformers.BloomConfig(vocab_size=97, hidden_size=32, n_layer=1, n_head=4)
+    model = transformers.BloomForCausalLM(config)
+    model.set_attn_implementation("rapt")
+    assert model.config._attn_implementation == "eager"
+    assert "does not support setting its attention implementation" in caplog.text
 
 
 def test_a_part_past_the_attention_interface_is_refused_where_it_is_asked_for():
