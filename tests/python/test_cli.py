@@ -255,6 +255,34 @@ def test_a_problem_need_not_be_quoted(rapt, tmp_path):
     assert f"| {' '.join(words)} |" in tuning.read_text()
 
 
+def problems_timed(rapt, *arguments):
+    report = json.loads(rapt("bench", *arguments, "--seconds", "0", "--json", "-").stdout)
+    return list(dict.fromkeys(row["problem"] for row in report["rows"]))
+
+
+@pytest.mark.parametrize("token", ["backward", "causal"])
+def test_a_token_that_is_a_suite_or_a_file_too_belongs_to_the_problem_before_it(
+    rapt, token, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "causal").write_text("s3 d4\n")
+    words, problem = ["b1", "h1", "s8", "d8", token], f"b1 h1 s8 d8 f32 {token}"
+    assert problems_timed(rapt, *words) == [problem]
+    assert rapt.ok("verify", *words) == rapt.ok("verify", problem)
+    rapt.ok("tune", *words, "--seconds", "0", "--output", tmp_path / "tuning.txt")
+    assert f"| {problem} |" in (tmp_path / "tuning.txt").read_text()
+    assert problems_timed(rapt, "s8 d8", "causal") == ["b1 h1 s8 d8 f32", "b1 h1 s3 d4 f32"]
+
+
+@pytest.mark.parametrize("command", ["bench", "verify", "tune"])
+def test_words_of_several_problems_are_to_be_quoted(rapt, command):
+    sentence = rapt.fails(command, "b1", "h1", "s8", "d8", "b2", "h1", "s8", "d8")
+    assert sentence == (
+        "'b2' does not go with \"b1 h1 s8 d8\", which has such a token already; "
+        "quote each problem where there are several"
+    )
+
+
 def test_naming_a_kernel_makes_it_the_choice(rapt):
     by_option = json.loads(rapt.ok("explain", PROBLEM, "--json", "--kernel", "cpu.oracle"))
     assert (by_option["kernel"], by_option["reason"]) == ("cpu.oracle", "named by the caller")
