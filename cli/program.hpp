@@ -5,11 +5,17 @@
 // which the program prints as one line, `rapt: <sentence>`, on stderr.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <type_traits>
 
 #include "cli/options.hpp"
+#include "src/core/text.hpp"
 
 namespace rapt::cli {
 
@@ -44,6 +50,20 @@ void add_run(CLI::App& app, Session& session);
 void add_tune(CLI::App& app, Session& session);
 void add_help(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);
+
+// Takes whole numbers, or for double any, from `low` to `high`. CLI::Range would let NaN pass, and
+// numbers that are too large for their type.
+template <class Number>
+CLI::Validator in_range(std::uint64_t low, std::uint64_t high) {
+  const auto check = [low, high](const std::string& text) -> std::string {
+    const std::optional<Number> value = parse_number<Number>(text);
+    if (value && *value >= static_cast<Number>(low) && *value <= static_cast<Number>(high))
+      return "";
+    return fmt::format("'{}' is not a {} from {} to {}", text,
+                       std::is_integral_v<Number> ? "whole number" : "number", low, high);
+  };
+  return CLI::Validator(check, "");
+}
 
 // `rapt: <sentence>` on stderr.
 void print_error(std::string_view sentence);

@@ -177,19 +177,19 @@ void add_bench(CLI::App& app, Session& session) {
   CLI::Option* seconds = command
                              .add_option("--seconds", options->seconds,
                                          "How long to sample each kernel on each problem")
-                             ->check(CLI::Range(0.0, 3600.0).description(""))
+                             ->check(in_range<double>(0, 3600))
                              ->capture_default_str()
                              ->type_name("SECONDS");
   command
       .add_option("--runs", options->runs,
                   "Time so many runs of each kernel on each problem, however long they take")
-      ->check(CLI::Range(1, 1000000).description(""))
+      ->check(in_range<std::size_t>(1, 1000000))
       ->type_name("N")
       ->excludes(seconds);
   command
       .add_option("--warmup", options->warmup,
                   "Runs of each kernel before the timed ones, after the one that is checked")
-      ->check(CLI::Range(0, 1000000).description(""))
+      ->check(in_range<std::size_t>(0, 1000000))
       ->capture_default_str()
       ->type_name("N");
   CLI::Option* chosen =
@@ -197,7 +197,7 @@ void add_bench(CLI::App& app, Session& session) {
   command
       .add_option("--within", options->within,
                   "Leave out kernels that rapt expects to take so many times what its choice does")
-      ->check(CLI::Range(1.0, 1e6).description(""))
+      ->check(in_range<double>(1, 1000000))
       ->type_name("TIMES")
       ->excludes(chosen);
   command
@@ -216,7 +216,7 @@ void add_bench(CLI::App& app, Session& session) {
   command
       .add_option("--threshold", options->threshold,
                   "By how many percent medians must differ from the baseline's to count")
-      ->check(CLI::Range(0.0, 1e6).description(""))
+      ->check(in_range<double>(0, 1000000))
       ->capture_default_str()
       ->type_name("PERCENT")
       ->needs(baseline);

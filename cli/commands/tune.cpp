@@ -236,7 +236,7 @@ void add_tune(CLI::App& app, Session& session) {
   command
       .add_option("--seconds", options->seconds,
                   "How long to sample each kernel with each config on each problem")
-      ->check(CLI::Range(0.0, 3600.0).description(""))
+      ->check(in_range<double>(0, 3600))
       ->capture_default_str()
       ->type_name("SECONDS");
   command

@@ -216,7 +216,7 @@ void add_verify(CLI::App& app, Session& session) {
                               ->type_name("PROBLEM");
   CLI::Option* cases =
       command.add_option("--cases", options->cases, "How many random problems to draw")
-          ->check(CLI::Validator(CLI::PositiveNumber).description(""))
+          ->check(in_range<std::int64_t>(1, 1000000000))
           ->capture_default_str()
           ->type_name("N")
           ->excludes(problems);
@@ -228,6 +228,7 @@ void add_verify(CLI::App& app, Session& session) {
       ->excludes(problems)
       ->excludes(cases);
   command.add_option("--seed", options->seed, "Seed of the first case; each random one adds 1")
+      ->check(in_range<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str()
       ->type_name("N");
   command.add_flag("--backward", options->backward, "Draw problems of backward")
