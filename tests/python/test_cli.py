@@ -388,6 +388,34 @@ def test_verify_prints_results_on_stdout_only(rapt):
     assert "cpu.naive" in rapt.ok("verify", "b1 h2 s5 d4 f32", "--kernel", "cpu.naive")
 
 
+def test_random_problems_ask_for_what_the_named_kernel_computes(rapt):
+    for kernel in ["cpu.naive", "cpu.naive_backward"]:
+        assert " 2 passed      0 refused " in rapt.ok("verify", "--kernel", kernel, "--cases", "2")
+    assert rapt.fails("verify", "--backward", "--kernel", "cpu.flash") == (
+        "--backward draws problems of backward, and cpu.flash computes forward; "
+        "name a kernel that computes backward, or leave --backward out"
+    )
+
+
+def test_a_config_that_no_problem_runs_with_is_wrong_input(rapt):
+    named = ["--kernel", "cpu.flash", "--config"]
+    sentence = "cpu.flash has no config key 'tile'; its config is rows="
+    for problems in [["b1 h1 s8 d8"], ["--cases", "3"], ["--for", "10m"]]:
+        assert rapt.fails("verify", *problems, *named, "tile=3").startswith(sentence)
+    for problems in [["b1 h1 s8 d8"], ["--cases", "3"]]:
+        assert rapt.fails("verify", *problems, *named, "rows=3").startswith(
+            "cpu.flash cannot run with rows=3,"
+        )
+    assert "--config requires --kernel" in rapt.fails("verify", "s8 d8", "--config", "rows=48")
+
+
+def test_problems_that_leave_a_kernel_no_such_config_are_refused(rapt):
+    small, large = "b1 h1 q1 kv64 d16 f32", "b1 h1 q1 kv1024 d16 f32"
+    named = ["--device", "emu", "--kernel", "emu.split_kv", "--config", "splits=2"]
+    assert rapt.fails("verify", small, *named).startswith("emu.split_kv cannot run with splits=2")
+    assert " 1 passed      1 refused      0 failed" in rapt.ok("verify", small, large, *named)
+
+
 @pytest.mark.parametrize("command", ["verify", "bench", "tune"])
 def test_a_problem_that_cannot_be_read_is_refused_by_every_command(rapt, command):
     assert "h0" in rapt.fails(command, "b1 h0 s5 d4 f32 h0")
