@@ -35,9 +35,10 @@ struct SharedOptions {
 // The chips that device_or_chip() knows, as a sentence for users.
 std::string known_chips_sentence();
 
-// For an option that names a file to write: throws Error where its value is a problem or a suite,
-// which the user took the option for a flag before.
-void require_file_name(std::string_view option, std::string_view value);
+// For an option that names a file to write, or to read: throws Error where its value is a problem
+// or a suite, which the user took the option for a flag before.
+void require_output_name(std::string_view option, std::string_view value);
+void require_input_name(std::string_view option, std::string_view value);
 
 // Throws Error with the names that exist.
 KernelInfo kernel_info(std::string_view name);

@@ -77,8 +77,9 @@ std::optional<Baseline> baseline_for(const BenchOptions& options, const SharedOp
 
 int bench(const SharedOptions& shared, BenchOptions options) {
   shared.check_environment();
-  require_file_name("--json", options.json);
-  require_file_name("--csv", options.csv);
+  require_output_name("--json", options.json);
+  require_output_name("--csv", options.csv);
+  require_input_name("--baseline", options.baseline);
   options.names = with_whole_problems(options.names);
   const std::vector<Problem> problems = problems_named(options.names);
   std::FILE* const out = table_stream(options);

@@ -190,7 +190,7 @@ Verdict tune_problem(const Problem& problem, const Device& device, const Limits&
 int tune(const SharedOptions& shared, const TuneOptions& options) {
   check(shared);
   shared.check_environment();
-  require_file_name("--output", options.output);
+  require_output_name("--output", options.output);
   const std::vector<Problem> problems = problems_named(with_whole_problems(options.names));
   const Device device = shared.device();
   const std::string path = output_path(options);

@@ -203,7 +203,7 @@ Operation operation_of(const SharedOptions& shared, const VerifyOptions& options
 
 int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
   shared.check_environment();
-  require_file_name("--bits", options.bits);
+  require_output_name("--bits", options.bits);
   Verification verification(shared, options.bits);
   const Operation operation = operation_of(shared, options);
   const bool random = options.problems.empty();
