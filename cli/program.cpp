@@ -126,6 +126,11 @@ void print_error(std::string_view sentence) {
 
 void print_warning(std::string_view sentence) { print_error(fmt::format("warning: {}", sentence)); }
 
+void flush(std::FILE* stream) {
+  if (std::fflush(stream) != 0 && errno != EPIPE)
+    throw std::system_error(errno, std::generic_category());
+}
+
 CLI::App& add_command(CLI::App& app, Session& session, const std::string& name,
                       const std::string& description, const SharedTexts& texts,
                       std::function<int()> action) {

@@ -9,6 +9,7 @@
 
 #include <CLI/App.hpp>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
@@ -69,6 +70,10 @@ CLI::Validator in_range(std::uint64_t low, std::uint64_t high) {
 void print_error(std::string_view sentence);
 // `rapt: warning: <sentence>` on stderr.
 void print_warning(std::string_view sentence);
+
+// What was printed so far goes out now, for whoever waits for it. Throws std::system_error where it
+// cannot be written; a reader that went away early is no fault.
+void flush(std::FILE* stream);
 
 // A help text, its lines broken where the terminal ends and indented as its columns are.
 void print_help(std::string_view text);

@@ -97,7 +97,7 @@ int bench(const SharedOptions& shared, BenchOptions options) {
   const auto show = [&](std::string_view text) {
     if (options.quiet) return;
     fmt::print(out, "{}", text);
-    std::fflush(out);
+    flush(out);
   };
   show(wrapped(limits, width, 2) + "\n" + table.header());
 

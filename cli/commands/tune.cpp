@@ -206,7 +206,7 @@ int tune(const SharedOptions& shared, const TuneOptions& options) {
         tune_problem(problems[i], device, limits, shared, options.seconds, progress);
     progress.hide();
     fmt::print("{}", verdict.table);
-    std::fflush(stdout);
+    flush(stdout);
     wrong = wrong || verdict.wrong;
     if (!verdict.winner) continue;
     store(*verdict.winner, path);

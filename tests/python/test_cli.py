@@ -161,10 +161,11 @@ def test_a_reader_that_leaves_early_is_no_crash(rapt):
     assert (result.returncode, result.stderr) == (0, b"")
 
 
-def test_results_that_cannot_be_written_are_an_error(rapt):
+@pytest.mark.parametrize("arguments", [["kernels"], ["bench", "s8 d8", "--runs", "1"]])
+def test_results_that_cannot_be_written_are_an_error(rapt, arguments):
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
-            [rapt.program, "kernels"], stdout=full, stderr=subprocess.PIPE, env=rapt.environment,
+            [rapt.program, *arguments], stdout=full, stderr=subprocess.PIPE, env=rapt.environment,
             timeout=60, check=False,
         )
     assert result.returncode == 2
