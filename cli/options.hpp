@@ -13,7 +13,7 @@ struct SharedOptions {
   std::string device_text;                    // empty: cpu
   std::string kernel;                         // empty: RAPT_KERNEL, else rapt's choice
   std::string config_text;                    // empty: the kernel's own
-  std::optional<std::int32_t> thread_number;  // absent: RAPT_THREADS, else every processor
+  std::optional<std::int32_t> thread_number;  // absent: RAPT_THREADS, else all there are
 
   bool names_device() const { return !device_text.empty(); }
   // --device with --threads. Throws Error.

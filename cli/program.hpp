@@ -34,7 +34,8 @@ struct SharedTexts {
       "The kernel, by its name (rapt kernels lists them). Default: RAPT_KERNEL, else rapt's choice";
   const char* config = "Values that replace the kernel's own: key=value,key=value";
   const char* threads =
-      "Threads on the CPU. Default: RAPT_THREADS, else every processor this process may use";
+      "Threads on the CPU. Default: RAPT_THREADS, else the processors that this process may use, "
+      "or its container's quota if that is less";
 };
 
 // A command that takes shared options. More options are added to what it returns.

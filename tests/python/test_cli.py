@@ -51,6 +51,9 @@ def test_defaults_in_the_help_are_those_of_the_command(rapt):
     }.items():  # fmt: skip
         (line,) = [line for line in rapt.ok(command, "--help").splitlines() if "--kernel KERNEL" in line]
         assert line.endswith(f"Default: {kernel}"), line
+    for command in set(COMMANDS) - {c for c in COMMANDS if "--threads" in WITHOUT.get(c, ())}:
+        (line,) = [line for line in rapt.ok(command, "--help").splitlines() if "--threads N" in line]
+        assert line.endswith("processors that this process may use, or its container's quota if that is less")
     assert "Show this chip only: cpu, cuda:0 or hip:0. Default: all" in rapt.ok("devices", "--help")
 
 
