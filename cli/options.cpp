@@ -88,6 +88,15 @@ void SharedOptions::check() const {
   config();
 }
 
+void SharedOptions::check_kernel_is_for(const Device& device) const {
+  if (kernel.empty()) return;
+  const Backend own = kernel_info(kernel).backend;
+  if (own == device.backend) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{0} runs on {1}, not on {2}: give --device {1}{3}", kernel, name(own),
+                          device.to_string(), own == Backend::cpu ? "" : ":0"));
+}
+
 void SharedOptions::check_environment() const {
   const std::string named = environment_text("RAPT_KERNEL");
   if (!kernel.empty() || named.empty()) return;
@@ -111,9 +120,10 @@ void require_input_name(std::string_view option, std::string_view value) {
   std::error_code unknown;
   if (std::filesystem::exists(value, unknown)) return;
   if (const std::string_view what = other_than_a_file(value); !what.empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{0} takes a file to read, and '{1}' is a {2}; write {0} FILE before it",
-                            option, value, what));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{0} takes a file to read, and '{1}' is a {2}; write {0} FILE before it",
+                    option, value, what));
   }
 }
 

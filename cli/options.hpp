@@ -27,6 +27,9 @@ struct SharedOptions {
   // Throws Error if the kernel does not exist or the config cannot be read. The program does this
   // before any command starts.
   void check() const;
+  // Throws Error if the kernel runs on another backend. For commands that look for it among those
+  // of a device.
+  void check_kernel_is_for(const Device& device) const;
   // Throws Error if RAPT_KERNEL names a kernel that does not exist. For commands that race every
   // kernel and would not notice.
   void check_environment() const;

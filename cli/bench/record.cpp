@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/program.hpp"
+#include "src/core/text.hpp"
 
 namespace rapt::cli {
 
@@ -54,8 +55,8 @@ void Record::interrupted() {
   if (problems_ == 0) {
     print_error("stopped before the first problem was done");
   } else if (!places.empty()) {
-    print_error(fmt::format("stopped; the rows of {} problem{} are in {}", problems_,
-                            problems_ == 1 ? "" : "s", places));
+    print_error(
+        fmt::format("stopped; the rows of {} are in {}", counted(problems_, "problem"), places));
   }
 }
 

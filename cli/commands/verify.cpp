@@ -40,6 +40,7 @@ class Verification {
       : device_(options.device()),
         report_(is_standard_stream(bits) ? stderr : stdout),
         config_(options.config()) {
+    options.check_kernel_is_for(device_);
     if (!bits.empty()) bits_ = std::make_unique<OutputFile>(bits);
     for (const KernelInfo& kernel : kernels()) {
       const bool wanted = options.kernel.empty() || kernel.name == options.kernel;
@@ -224,7 +225,8 @@ int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
     }
     progress.hide();
     if (deadline) {
-      fmt::print(verification.report_stream(), "{} problems, seeds from {}\n", drawn, options.seed);
+      fmt::print(verification.report_stream(), "{}, seeds from {}\n", counted(drawn, "problem"),
+                 options.seed);
     }
   } else {
     const std::vector<std::string> problems = with_whole_problems(options.problems);

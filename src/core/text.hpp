@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <concepts>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -58,6 +59,7 @@ std::string text(const Parts&... parts) {
 // For people.
 std::string human_bytes(double bytes);                            // "7.10 GiB"
 std::string human_seconds(double seconds);                        // "12.3 µs"
+std::string counted(std::int64_t count, std::string_view noun);   // "1 thread", "2 threads"
 std::string human_quantity(double value, std::string_view unit);  // "153 Gflop/s", powers of ten
 
 }  // namespace rapt

@@ -115,6 +115,13 @@ def test_a_single_run_has_no_spread(files):
     assert re.search(r"cpu.naive +\S+ +\S+ .s +- ", table), table
 
 
+def test_one_thread_is_one(rapt):
+    one = ["--threads", "1"]
+    table = rapt.ok("bench", SMALL, "--kernel", "cpu.naive", "--runs", "1", *one)
+    assert ", 1 thread: " in table.splitlines()[0]
+    assert rapt.ok("devices", *one).count("measured, 1 thread") == 1
+
+
 def test_a_quiet_bench_says_nothing_but_what_is_wrong(rapt, broken_program, cache, tmp_path):
     path = tmp_path / "rows.csv"
     assert rapt.ok("bench", SMALL, "--runs", "1", "--quiet", "--csv", path) == ""

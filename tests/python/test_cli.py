@@ -49,8 +49,8 @@ def test_defaults_in_the_help_are_those_of_the_command(rapt):
         "explain": "RAPT_KERNEL, else rapt's choice", "run": "RAPT_KERNEL, else rapt's choice",
         "tune": "every kernel that rapt may choose",
     }.items():  # fmt: skip
-        (line,) = [line for line in rapt.ok(command, "--help").splitlines() if "--kernel KERNEL" in line]
-        assert line.endswith(f"Default: {kernel}"), line
+        text = rapt.ok(command, "--help").split("\n  --kernel KERNEL")[1]
+        assert re.search("Default: (.*)", text)[1] == kernel, command
     for command in set(COMMANDS) - {c for c in COMMANDS if "--threads" in WITHOUT.get(c, ())}:
         (line,) = [line for line in rapt.ok(command, "--help").splitlines() if "--threads N" in line]
         assert line.endswith("processors that this process may use, or its container's quota if that is less")
@@ -63,10 +63,29 @@ def test_defaults_in_the_help_are_those_of_the_command(rapt):
         ["verify", "s4 d8", "--cases", "3"], ["verify", "s4 d8", "--for", "1s"],
         ["verify", "--cases", "3", "--for", "1s"],
         ["bench", "s4 d8", "--chosen", "--within", "2"],
+        ["bench", "s4 d8", "--kernel", "cpu.flash", "--chosen"],
+        ["bench", "s4 d8", "--kernel", "cpu.flash", "--within", "2"],
     ],
 )  # fmt: skip
 def test_options_that_would_be_ignored_are_refused(rapt, arguments):
     assert "excludes" in rapt.fails(*arguments)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_paragraphs_of_the_help_leave_it_to_the_terminal_where_they_break(rapt, command):
+    text = rapt.ok(*command.split(), "--help")
+    assert not re.search(r"^\S.*\n[a-z].*", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", ["bench", "verify", "tune", "kernels"])
+def test_a_kernel_of_another_device_says_which_before_anything_is_done(rapt, command):
+    problem = [] if command == "kernels" else ["s8 d8"]
+    assert rapt.fails(command, *problem, "--device", "cpu", "--kernel", "emu.flash") == (
+        "emu.flash runs on emu, not on cpu: give --device emu:0"
+    )
+    assert rapt.fails(command, *problem, "--device", "emu", "--kernel", "cpu.flash") == (
+        "cpu.flash runs on cpu, not on emu:0: give --device cpu"
+    )
 
 
 def test_help_on_problems_lists_the_tokens_of_the_docs(rapt, source_dir):
@@ -122,6 +141,7 @@ def test_version_is_one_line(rapt):
         (["verify", "--seed", "-1"], "--seed: '-1' is not a whole number from 0 to 18446744073709551615"),
         (["verify", "--seed", "18446744073709551616"], "--seed: '18446744073709551616' is not a whole"),
         (["tune", "s4 d8", "--seconds", "nan"], "--seconds: 'nan' is not a number from 0 to 3600; see"),
+        (["bench", "s8 d8", "--config", "rows=48"], "--config requires --kernel; see rapt bench --help"),
         (["explain", PROBLEM, "--config", "tile"], "cannot read 'tile' of the config"),
         (["explain", PROBLEM, "--config", "no_such_key=1"], "no config key 'no_such_key'"),
         (["explain", "b2 h32/7 s16 d8 f32"], "32 heads cannot share 7 kv heads evenly"),

@@ -86,6 +86,13 @@ def test_every_line_fits_the_terminal(rapt, columns, arguments):
     assert terminal.shown and not [line for line in terminal.lines() if len(line) > columns]
 
 
+def test_suites_in_the_help_go_on_under_what_they_are_for(rapt):
+    terminal = Terminal(rapt, 60, "bench", "--help")
+    terminal.end()
+    first, next_line = re.search(r"^(  features_gpu .*)\r\n(.*)\r\n", terminal.shown, re.MULTILINE).groups()
+    assert re.match(r" *\S", next_line).end() == re.match(r"  features_gpu +\S", first).end()
+
+
 def test_a_quiet_bench_shows_nothing(rapt):
     terminal = Terminal(rapt, 80, "bench", SMALL, "--runs", "1", "--quiet")
     assert (terminal.end(), terminal.shown) == (0, "")
