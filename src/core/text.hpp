@@ -11,6 +11,12 @@
 #include <system_error>
 #include <type_traits>
 
+// Here, because nearly every source has this file: clang takes whatever library is installed.
+#if (defined(_LIBCPP_VERSION) && _LIBCPP_VERSION < 190000) || \
+    (defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE < 11)
+#error "rapt needs libstdc++ 11, libc++ 19 or newer"
+#endif
+
 namespace rapt {
 
 // The shortest text that reads back as the same value.
