@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rapt/rapt.hpp"
 #include "src/core/problem_tokens.hpp"
 
@@ -38,15 +40,27 @@ std::string option(const OptionEntry& entry) {
   return fmt::format(".TP\n{}\n{}\n", head, escaped(text));
 }
 
-// Lines stand as they are: lists and footers are laid out already.
-std::string as_it_is(std::string_view text) {
-  return text.empty() ? "" : fmt::format(".PP\n.nf\n{}\n.fi\n", escaped(text));
+// A paragraph on each line; indented lines are a list, and stay as they are.
+std::string laid_out(std::string_view text) {
+  std::string result;
+  bool in_list = false;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (line.empty()) continue;
+    const bool item = line.starts_with(' ');
+    if (item != in_list) result += item ? ".nf\n" : ".fi\n";
+    if (!item) result += ".PP\n";
+    result += escaped(line) + "\n";
+    in_list = item;
+  }
+  return in_list ? result + ".fi\n" : result;
 }
 
 std::string command(const CommandEntry& entry) {
   std::string result = fmt::format(".SS {}\n{}\n", entry.name, escaped(entry.text));
   for (const OptionEntry& each : entry.options) result += option(each);
-  return result + as_it_is(entry.footer);
+  return result + laid_out(entry.footer);
 }
 
 }  // namespace
@@ -64,7 +78,7 @@ std::string manual_page(const std::vector<CommandEntry>& entries) {
   page += ".SH PROBLEMS\nA problem is a list of tokens in any order.\n";
   for (const ProblemToken& token : problem_tokens())
     page += fmt::format(".TP\n\\fB{}\\fR\n{}\n", escaped(token.forms), escaped(token.meaning));
-  return page + ".SH NOTES\n" + as_it_is(program.footer);
+  return page + ".SH NOTES\n" + laid_out(program.footer);
 }
 
 }  // namespace rapt::cli

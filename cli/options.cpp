@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "cli/bench/suite.hpp"
 #include "src/core/environment.hpp"
@@ -26,6 +28,12 @@ std::optional<Device> chip_named(std::string_view text) {
     if (chip.name == text || chip.device.has(text)) return chip.device;
   }
   return std::nullopt;
+}
+
+// What a user took the option for a flag before: a problem or a suite; empty: neither.
+std::string_view other_than_a_file(std::string_view value) {
+  if (std::ranges::count(built_in_suites(), value, &Suite::name) > 0) return "suite";
+  return reads_as_problem_tokens(value) ? "problem" : "";
 }
 
 }  // namespace
@@ -80,6 +88,15 @@ void SharedOptions::check() const {
   config();
 }
 
+void SharedOptions::check_kernel_is_for(const Device& device) const {
+  if (kernel.empty()) return;
+  const Backend own = kernel_info(kernel).backend;
+  if (own == device.backend) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{0} runs on {1}, not on {2}: give --device {1}{3}", kernel, name(own),
+                          device.to_string(), own == Backend::cpu ? "" : ":0"));
+}
+
 void SharedOptions::check_environment() const {
   const std::string named = environment_text("RAPT_KERNEL");
   if (!kernel.empty() || named.empty()) return;
@@ -90,14 +107,24 @@ void SharedOptions::check_environment() const {
   }
 }
 
-void require_file_name(std::string_view option, std::string_view value) {
-  if (value.empty()) return;
-  const bool suite = std::ranges::count(built_in_suites(), value, &Suite::name) > 0;
-  if (!suite && !reads_as_problem_tokens(value)) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{0} takes a file to write to, and '{1}' is a {2}; write {0} FILE before "
-                          "it, or {0} - for standard output",
-                          option, value, suite ? "suite" : "problem"));
+void require_output_name(std::string_view option, std::string_view value) {
+  if (const std::string_view what = other_than_a_file(value); !what.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{0} takes a file to write to, and '{1}' is a {2}; write {0} FILE "
+                            "before it, or {0} - for standard output",
+                            option, value, what));
+  }
+}
+
+void require_input_name(std::string_view option, std::string_view value) {
+  std::error_code unknown;
+  if (std::filesystem::exists(value, unknown)) return;
+  if (const std::string_view what = other_than_a_file(value); !what.empty()) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{0} takes a file to read, and '{1}' is a {2}; write {0} FILE before it",
+                    option, value, what));
+  }
 }
 
 KernelInfo kernel_info(std::string_view name) {

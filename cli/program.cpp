@@ -23,19 +23,16 @@ constexpr const char* program_description =
     "rapt: exact attention on CPUs, NVIDIA and AMD GPUs.\n"
     "\n"
     "A problem is written as a string of tokens, e.g. \"b2 h32/8 q1 kv8192 d128 bf16 causal "
-    "page16\":\n"
-    "batch, query/kv heads, sequence lengths (s2048, or q1 kv8192), head dim, element type, "
-    "features.\n"
+    "page16\": batch, query/kv heads, sequence lengths (s2048, or q1 kv8192), head dim, element "
+    "type, features.\n"
     "`rapt help problem` lists the tokens.\n";
 
 constexpr const char* program_footer =
     "Results go to stdout, everything else to stderr.\n"
     "Exit codes: 0 all is well, 1 a check failed, 2 the command line or an input is wrong.\n"
     "Environment: RAPT_KERNEL names a kernel, RAPT_THREADS the CPU's threads, RAPT_TUNING the "
-    "tuning\n"
-    "file (set to nothing: none), RAPT_SIMD the CPU's best vector instructions; RAPT_LOG=1 logs "
-    "each\n"
-    "plan and run; RAPT_CHECK=1 checks index data that lies on a GPU.";
+    "tuning file (set to nothing: none), RAPT_SIMD the CPU's best vector instructions; RAPT_LOG=1 "
+    "logs each plan and run; RAPT_CHECK=1 checks index data that lies on a GPU.";
 
 // CLI11 writes sentences with a capital and over several lines; rapt's are one line after a colon.
 std::string one_line(std::string text) {
@@ -125,6 +122,11 @@ void print_error(std::string_view sentence) {
 }
 
 void print_warning(std::string_view sentence) { print_error(fmt::format("warning: {}", sentence)); }
+
+void flush(std::FILE* stream) {
+  if (std::fflush(stream) != 0 && errno != EPIPE)
+    throw std::system_error(errno, std::generic_category());
+}
 
 CLI::App& add_command(CLI::App& app, Session& session, const std::string& name,
                       const std::string& description, const SharedTexts& texts,

@@ -5,11 +5,18 @@
 // which the program prints as one line, `rapt: <sentence>`, on stderr.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
+#include <cstdint>
+#include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
+#include <type_traits>
 
 #include "cli/options.hpp"
+#include "src/core/text.hpp"
 
 namespace rapt::cli {
 
@@ -27,7 +34,8 @@ struct SharedTexts {
       "The kernel, by its name (rapt kernels lists them). Default: RAPT_KERNEL, else rapt's choice";
   const char* config = "Values that replace the kernel's own: key=value,key=value";
   const char* threads =
-      "Threads on the CPU. Default: RAPT_THREADS, else every processor this process may use";
+      "Threads on the CPU. Default: RAPT_THREADS, else the processors that this process may use, "
+      "or its container's quota if that is less";
 };
 
 // A command that takes shared options. More options are added to what it returns.
@@ -45,10 +53,28 @@ void add_tune(CLI::App& app, Session& session);
 void add_help(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);
 
+// Takes whole numbers, or for double any, from `low` to `high`. CLI::Range would let NaN pass, and
+// numbers that are too large for their type.
+template <class Number>
+CLI::Validator in_range(std::uint64_t low, std::uint64_t high) {
+  const auto check = [low, high](const std::string& text) -> std::string {
+    const std::optional<Number> value = parse_number<Number>(text);
+    if (value && *value >= static_cast<Number>(low) && *value <= static_cast<Number>(high))
+      return "";
+    return fmt::format("'{}' is not a {} from {} to {}", text,
+                       std::is_integral_v<Number> ? "whole number" : "number", low, high);
+  };
+  return CLI::Validator(check, "");
+}
+
 // `rapt: <sentence>` on stderr.
 void print_error(std::string_view sentence);
 // `rapt: warning: <sentence>` on stderr.
 void print_warning(std::string_view sentence);
+
+// What was printed so far goes out now, for whoever waits for it. Throws std::system_error where it
+// cannot be written; a reader that went away early is no fault.
+void flush(std::FILE* stream);
 
 // A help text, its lines broken where the terminal ends and indented as its columns are.
 void print_help(std::string_view text);

@@ -10,6 +10,7 @@
 #include "cli/limits/limits.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
+#include "src/core/problem_tokens.hpp"
 #include "src/core/text.hpp"
 
 namespace rapt::cli {
@@ -20,7 +21,8 @@ using Json = nlohmann::ordered_json;
 Json report_in(const std::string& path) {
   const std::vector<std::byte> bytes = read_file(path);
   const auto* text = reinterpret_cast<const char*>(bytes.data());
-  const Json report = Json::parse(text, text + bytes.size());
+  const Json report = Json::parse(text, text + bytes.size(), nullptr, false);
+  if (report.is_discarded()) throw std::runtime_error("it is not JSON");
   const auto schema = report.at("schema").get<int>();
   if (schema != report_schema) {
     throw std::runtime_error(
@@ -29,13 +31,20 @@ Json report_in(const std::string& path) {
   return report;
 }
 
+// nlohmann's sentences begin with "[json.exception.type_error.302] ".
+std::string_view reason(const std::exception& error) {
+  const std::string_view sentence = error.what();
+  return sentence.starts_with("[json.") ? sentence.substr(sentence.find(' ') + 1) : sentence;
+}
+
 std::string machine_text(const Device& device) {
   return fmt::format("{}, {}", device.name, width_of(device));
 }
 
 Baseline::Row row_from(const Json& row) {
-  Baseline::Row result = {row.at("problem").get<std::string>(), row.at("device").get<std::string>(),
-                          row.at("kernel").get<std::string>(), row.at("seconds").get<double>()};
+  Baseline::Row result = {canonical_problem(row.at("problem").get<std::string>()),
+                          row.at("device").get<std::string>(), row.at("kernel").get<std::string>(),
+                          row.at("seconds").get<double>()};
   if (result.seconds > 0) return result;
   throw std::runtime_error(
       fmt::format("{} takes {} seconds; times are above 0", result.kernel, result.seconds));
@@ -63,7 +72,7 @@ Baseline Baseline::read(const std::string& path) {
     throw;
   } catch (const std::exception& error) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} is not what rapt bench --json writes: {}", path, error.what()));
+                fmt::format("{} is not what rapt bench --json writes: {}", path, reason(error)));
   }
   return baseline;
 }

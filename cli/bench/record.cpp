@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/program.hpp"
+#include "src/core/text.hpp"
 
 namespace rapt::cli {
 
@@ -51,9 +52,12 @@ void Record::interrupted() {
     if (file->is_there() && !file->is_stream())
       places += fmt::format("{}{}", places.empty() ? "" : " and ", file->path());
   }
-  if (problems_ == 0 || places.empty()) return;
-  print_error(fmt::format("stopped; the rows of {} problem{} are in {}", problems_,
-                          problems_ == 1 ? "" : "s", places));
+  if (problems_ == 0) {
+    print_error("stopped before the first problem was done");
+  } else if (!places.empty()) {
+    print_error(
+        fmt::format("stopped; the rows of {} are in {}", counted(problems_, "problem"), places));
+  }
 }
 
 }  // namespace rapt::cli

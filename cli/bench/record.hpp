@@ -2,7 +2,7 @@
 // stopped keeps what it has measured.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -51,7 +51,7 @@ class Record {
   GrowingFile json_, csv_;
   BenchContext context_;
   std::vector<Measurement> rows_;
-  std::size_t problems_ = 0;
+  std::int64_t problems_ = 0;
   bool finished_ = false;
   AtInterruption keep_{[this] { interrupted(); }};
 };

@@ -44,18 +44,32 @@ bool is_word(const std::string& argument) {
          !std::filesystem::is_regular_file(argument);
 }
 
+// Tokens that can be read alone and not together are those of two problems.
+std::string with_token(const std::string& problem, const std::string& token) {
+  std::string result = fmt::format("{} {}", problem, token);
+  if (reads_as_problem_tokens(problem) && reads_as_problem_tokens(token) &&
+      !reads_as_problem_tokens(result)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("'{}' does not go with \"{}\", which has such a token already; quote "
+                            "each problem where there are several",
+                            token, problem));
+  }
+  return result;
+}
+
 }  // namespace
 
 std::vector<std::string> with_whole_problems(const std::vector<std::string>& arguments) {
   std::vector<std::string> result;
   bool open = false;  // the last one of `result` is made of words
   for (const std::string& argument : arguments) {
-    const bool word = is_word(argument);
-    // What follows tokens belongs to them, so that a mistyped one is told as such.
-    if (word && open) {
-      result.back() += ' ' + argument;
+    const bool token = argument.find(' ') == std::string::npos && reads_as_problem_tokens(argument);
+    // What follows tokens belongs to them: a token that is also the name of a suite or a file, and
+    // a mistyped one, so that it is told as such.
+    if (open && (token || is_word(argument))) {
+      result.back() = with_token(result.back(), argument);
     } else {
-      open = word && reads_as_problem_tokens(argument);
+      open = token && is_word(argument);
       result.push_back(argument);
     }
   }

@@ -20,7 +20,7 @@ std::vector<Suite> built_in_suites();
 std::string_view summary(const Suite& suite);
 
 // Arguments as the shell gave them, with the tokens of a problem that nobody quoted put together
-// again: b1 h2 s33 d16.
+// again: b1 h2 s33 d16. Throws Error where they are of several problems.
 std::vector<std::string> with_whole_problems(const std::vector<std::string>& arguments);
 
 // The problems of `names`: names of suites, files of the same form, or problem strings. Throws

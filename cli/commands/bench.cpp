@@ -77,12 +77,14 @@ std::optional<Baseline> baseline_for(const BenchOptions& options, const SharedOp
 
 int bench(const SharedOptions& shared, BenchOptions options) {
   shared.check_environment();
-  require_file_name("--json", options.json);
-  require_file_name("--csv", options.csv);
+  require_output_name("--json", options.json);
+  require_output_name("--csv", options.csv);
+  require_input_name("--baseline", options.baseline);
   options.names = with_whole_problems(options.names);
   const std::vector<Problem> problems = problems_named(options.names);
   std::FILE* const out = table_stream(options);
   const Device device = shared.device();
+  shared.check_kernel_is_for(device);
   const std::optional<Baseline> baseline = baseline_for(options, shared, problems, device);
   if (options.quiet) Progress::silence();
   Record record(options.json, options.csv);
@@ -96,7 +98,7 @@ int bench(const SharedOptions& shared, BenchOptions options) {
   const auto show = [&](std::string_view text) {
     if (options.quiet) return;
     fmt::print(out, "{}", text);
-    std::fflush(out);
+    flush(out);
   };
   show(wrapped(limits, width, 2) + "\n" + table.header());
 
@@ -142,20 +144,21 @@ int bench(const SharedOptions& shared, BenchOptions options) {
 }
 
 std::string suite_list() {
+  const std::vector<Suite> suites = built_in_suites();
+  const auto length = [](const Suite& suite) { return suite.name.size(); };
+  const std::size_t longest = length(std::ranges::max(suites, {}, length));
   std::string result = "Suites:\n";
-  for (const Suite& suite : built_in_suites()) {
-    result += fmt::format("  {:<12} {}\n", suite.name, summary(suite));
-  }
+  for (const Suite& suite : suites)
+    result += fmt::format("  {:<{}}  {}\n", suite.name, longest, summary(suite));
   return result +
          "\n* marks the kernel rapt would choose. Roofs come from measured limits (rapt devices "
          "--measure).\n"
          "± is half of what lies between the quartiles of the times, in % of their median, which "
-         "is "
-         "the time.\n"
+         "is the time.\n"
          "Inputs of memory-bound problems rotate through more memory than the caches hold.\n"
          "On a GPU a time is taken by events around one run, with a cold cache; where the best is "
-         "below 50 µs\n"
-         "also as one of many in a row: replayed from a graph, and launched one by one.\n"
+         "below 50 µs also as one of many in a row: replayed from a graph, and launched one by "
+         "one.\n"
          "A terminal that is too narrow goes without columns, in this order: " +
          BenchTable::drop_order() +
          ".\nFiles are whole after every problem; a bench that is stopped keeps its rows.";
@@ -177,29 +180,33 @@ void add_bench(CLI::App& app, Session& session) {
   CLI::Option* seconds = command
                              .add_option("--seconds", options->seconds,
                                          "How long to sample each kernel on each problem")
-                             ->check(CLI::Range(0.0, 3600.0).description(""))
+                             ->check(in_range<double>(0, 3600))
                              ->capture_default_str()
                              ->type_name("SECONDS");
   command
       .add_option("--runs", options->runs,
                   "Time so many runs of each kernel on each problem, however long they take")
-      ->check(CLI::Range(1, 1000000).description(""))
+      ->check(in_range<std::size_t>(1, 1000000))
       ->type_name("N")
       ->excludes(seconds);
   command
       .add_option("--warmup", options->warmup,
                   "Runs of each kernel before the timed ones, after the one that is checked")
-      ->check(CLI::Range(0, 1000000).description(""))
+      ->check(in_range<std::size_t>(0, 1000000))
       ->capture_default_str()
       ->type_name("N");
+  CLI::Option* kernel = command.get_option("--kernel");
+  command.get_option("--config")->needs(kernel);
   CLI::Option* chosen =
-      command.add_flag("--chosen", options->chosen_only, "Time only the kernel rapt would choose");
+      command.add_flag("--chosen", options->chosen_only, "Time only the kernel rapt would choose")
+          ->excludes(kernel);
   command
       .add_option("--within", options->within,
                   "Leave out kernels that rapt expects to take so many times what its choice does")
-      ->check(CLI::Range(1.0, 1e6).description(""))
+      ->check(in_range<double>(1, 1000000))
       ->type_name("TIMES")
-      ->excludes(chosen);
+      ->excludes(chosen)
+      ->excludes(kernel);
   command
       .add_option("--json", options->json,
                   "Also write the rows as JSON. With - to standard output, and the table to "
@@ -216,7 +223,7 @@ void add_bench(CLI::App& app, Session& session) {
   command
       .add_option("--threshold", options->threshold,
                   "By how many percent medians must differ from the baseline's to count")
-      ->check(CLI::Range(0.0, 1e6).description(""))
+      ->check(in_range<double>(0, 1000000))
       ->capture_default_str()
       ->type_name("PERCENT")
       ->needs(baseline);

@@ -57,8 +57,11 @@ void print_limits(const Row& row) {
   std::vector<const Rates*> measured;
   if (row.measured && row.device.backend == Backend::cpu) {
     table.column("measured, 1 thread", Align::right);
-    table.column(fmt::format("measured, {} threads", row.measured->threads), Align::right);
-    measured = {&row.measured->one_thread, &row.measured->all_threads};
+    measured = {&row.measured->one_thread};
+    if (row.measured->threads > 1) {
+      table.column("measured, " + counted(row.measured->threads, "thread"), Align::right);
+      measured.push_back(&row.measured->all_threads);
+    }
   } else if (row.measured) {
     table.column("measured", Align::right);
     measured = {&row.measured->all_threads};
@@ -77,7 +80,10 @@ void print_limits(const Row& row) {
   line("  memory, copy", nominal.copy_bandwidth, &Rates::copy_bandwidth, "B/s");
   if (row.measured && row.device.backend == Backend::cpu) {
     const double seconds = row.measured->dispatch_seconds;
-    table.row({"  dispatch of a job", "-", "-", or_dash(seconds, human_seconds(seconds))});
+    std::vector<std::string> cells(1 + measured.size(), "-");
+    cells.front() = "  dispatch of a job";
+    cells.push_back(or_dash(seconds, human_seconds(seconds)));
+    table.row(cells);
   }
   fmt::print("{}", table.to_string(terminal_width(stdout)));
 }
@@ -165,7 +171,7 @@ void add_devices(CLI::App& app, Session& session) {
   const auto options = std::make_shared<DevicesOptions>();
   CLI::App& command = add_command(
       app, session, "devices",
-      "List the chips here: features, threads, memory, nominal limits, and the limits that were\n"
+      "List the chips here: features, threads, memory, nominal limits, and the limits that were "
       "measured.",
       {.device = "Show this chip only: cpu, cuda:0 or hip:0. Default: all",
        .kernel = nullptr,

@@ -106,7 +106,7 @@ void add_explain(CLI::App& app, Session& session) {
   CLI::App& command = add_command(
       app, session, "explain",
       "Say who would take a problem on a device: every kernel with its estimate or the "
-      "reason it\nrefuses, and the choice (marked *).",
+      "reason it refuses, and the choice (marked *).",
       {.kernel = "What naming this kernel gives. Default: RAPT_KERNEL, else rapt's choice"},
       [options, &session] { return run_explain(*options, session.options); });
   command

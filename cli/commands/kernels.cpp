@@ -18,8 +18,9 @@ std::vector<KernelInfo> wanted_kernels(const SharedOptions& options) {
     std::erase_if(list, [&](const KernelInfo& kernel) { return kernel.name != options.kernel; });
   }
   if (options.names_device()) {
-    const Backend backend = options.device().backend;
-    std::erase_if(list, [&](const KernelInfo& kernel) { return kernel.backend != backend; });
+    const Device device = options.device();
+    options.check_kernel_is_for(device);
+    std::erase_if(list, [&](const KernelInfo& kernel) { return kernel.backend != device.backend; });
   }
   return list;
 }

@@ -31,6 +31,12 @@ struct TuneOptions {
 std::vector<TunedWinner> winners_in(const std::string& path) {
   std::error_code unknown;
   if (!std::filesystem::exists(path, unknown)) return {};
+  if (!std::filesystem::is_regular_file(path, unknown)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the tuning file {} is not a regular file; give another place with "
+                            "--output",
+                            path));
+  }
   try {
     return read_tuning_file(path);
   } catch (const Error& error) {
@@ -190,9 +196,10 @@ Verdict tune_problem(const Problem& problem, const Device& device, const Limits&
 int tune(const SharedOptions& shared, const TuneOptions& options) {
   check(shared);
   shared.check_environment();
-  require_file_name("--output", options.output);
+  require_output_name("--output", options.output);
   const std::vector<Problem> problems = problems_named(with_whole_problems(options.names));
   const Device device = shared.device();
+  shared.check_kernel_is_for(device);
   const std::string path = output_path(options);
   const Limits limits = roof_limits(device);
   fmt::print("{}, {}\n", device.name, width_of(device));
@@ -206,7 +213,7 @@ int tune(const SharedOptions& shared, const TuneOptions& options) {
         tune_problem(problems[i], device, limits, shared, options.seconds, progress);
     progress.hide();
     fmt::print("{}", verdict.table);
-    std::fflush(stdout);
+    flush(stdout);
     wrong = wrong || verdict.wrong;
     if (!verdict.winner) continue;
     store(*verdict.winner, path);
@@ -226,7 +233,7 @@ void add_tune(CLI::App& app, Session& session) {
   CLI::App& command = add_command(
       app, session, "tune",
       "Time every kernel that takes a problem with every config it offers, and remember the "
-      "winners:\nfrom then on rapt chooses them for these problems on this machine.",
+      "winners: from then on rapt chooses them for these problems on this machine.",
       {.kernel = "Tune among this kernel's configs. Default: every kernel that rapt may choose",
        .config = nullptr},
       [&session, options] { return tune(session.options, *options); });
@@ -236,7 +243,7 @@ void add_tune(CLI::App& app, Session& session) {
   command
       .add_option("--seconds", options->seconds,
                   "How long to sample each kernel with each config on each problem")
-      ->check(CLI::Range(0.0, 3600.0).description(""))
+      ->check(in_range<double>(0, 3600))
       ->capture_default_str()
       ->type_name("SECONDS");
   command
@@ -246,10 +253,9 @@ void add_tune(CLI::App& app, Session& session) {
       ->type_name("FILE");
   command.footer(
       "* marks the winner; whoever falls far behind is timed no more. A result that the oracle "
-      "does "
-      "not\nconfirm never wins, and makes the exit code 1. Winners hold for the device, its number "
-      "of threads\nand this version of rapt; those of other machines and problems stay in the "
-      "file.");
+      "does not confirm never wins, and makes the exit code 1. Winners hold for the device, its "
+      "number of threads and this version of rapt; those of other machines and problems stay in "
+      "the file.");
 }
 
 }  // namespace rapt::cli

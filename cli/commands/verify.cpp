@@ -40,6 +40,7 @@ class Verification {
       : device_(options.device()),
         report_(is_standard_stream(bits) ? stderr : stdout),
         config_(options.config()) {
+    options.check_kernel_is_for(device_);
     if (!bits.empty()) bits_ = std::make_unique<OutputFile>(bits);
     for (const KernelInfo& kernel : kernels()) {
       const bool wanted = options.kernel.empty() || kernel.name == options.kernel;
@@ -53,6 +54,10 @@ class Verification {
   }
 
   void run(const Problem& problem, std::uint64_t seed, Progress& progress) {
+    if (!config_.values.empty() && !config_fits(problem)) {
+      ++counts_.begin()->second.refused;
+      return;
+    }
     progress.starts("the oracle", 0);
     verify::Case one(problem, device_, seed);
     for (auto& [kernel, count] : counts_) {
@@ -80,8 +85,11 @@ class Verification {
     if (bits_) bits_->commit();
   }
 
-  // True if nothing failed.
+  // True if nothing failed. Throws Error if no problem had a run with --config.
   bool report(bool with_features, Operation operation) const {
+    const auto ran = [](const auto& each) { return each.second.passed + each.second.failed > 0; };
+    if (!misfit_.empty() && std::ranges::none_of(counts_, ran))
+      throw Error(ErrorCode::invalid_argument, misfit_);
     const std::optional<std::size_t> width = terminal_width(report_);
     if (with_features) {
       std::string drawn = "drawn:";
@@ -111,6 +119,25 @@ class Verification {
   }
 
  private:
+  // Whether the kernel runs with --config what it takes: random problems leave it more or less
+  // choice. Throws Error for a key that it never has.
+  bool config_fits(const Problem& problem) {
+    const std::string& kernel = counts_.begin()->first;
+    const Explanation explanation =
+        explain(problem, device_, {.kernel = kernel, .config = config_});
+    const auto candidate = std::ranges::find(explanation.candidates, kernel, &Candidate::kernel);
+    if (candidate == explanation.candidates.end() || !candidate->refusal.empty() ||
+        candidate->chosen)
+      return true;
+    misfit_ = explanation.reason;
+    const std::map<std::string, std::int64_t> own(candidate->config.values.begin(),
+                                                  candidate->config.values.end());
+    for (const auto& [key, value] : config_.values) {
+      if (!own.contains(key)) throw Error(ErrorCode::invalid_argument, misfit_);
+    }
+    return false;
+  }
+
   void write_bits(const Problem& problem, std::uint64_t seed, const std::string& kernel,
                   const verify::Outcome& outcome) {
     for (const auto& [config, hash] : outcome.bits) {
@@ -122,8 +149,9 @@ class Verification {
 
   Device device_;
   std::unique_ptr<OutputFile> bits_;
-  std::FILE* report_;  // where results are told
-  Config config_;      // empty: all that a kernel offers
+  std::FILE* report_;   // where results are told
+  Config config_;       // empty: all that a kernel offers
+  std::string misfit_;  // why a problem had no run with that config
   std::map<std::string, Count> counts_;
   std::map<std::string, std::int64_t> features_;
 };
@@ -160,12 +188,27 @@ class Deadline {
   std::int64_t seconds_ = 0;  // 0: none
 };
 
+// What random problems ask for: a kernel that is named has its operation.
+Operation operation_of(const SharedOptions& shared, const VerifyOptions& options) {
+  const Operation asked = options.backward ? Operation::backward : Operation::forward;
+  if (shared.kernel.empty()) return asked;
+  const Operation own = kernel_info(shared.kernel).operation;
+  if (options.backward && own != asked) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("--backward draws problems of backward, and {} computes {}; name a "
+                            "kernel that computes backward, or leave --backward out",
+                            shared.kernel, name(own)));
+  }
+  return own;
+}
+
 int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
   shared.check_environment();
-  require_file_name("--bits", options.bits);
+  require_output_name("--bits", options.bits);
   Verification verification(shared, options.bits);
-  const Operation operation = options.backward ? Operation::backward : Operation::forward;
-  if (options.problems.empty()) {
+  const Operation operation = operation_of(shared, options);
+  const bool random = options.problems.empty();
+  if (random) {
     const Deadline deadline(options.duration);
     const std::int64_t cases = deadline ? std::numeric_limits<std::int64_t>::max() : options.cases;
     Progress progress(deadline ? deadline.seconds() : options.cases);
@@ -182,20 +225,21 @@ int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
     }
     progress.hide();
     if (deadline) {
-      fmt::print(verification.report_stream(), "{} problems, seeds from {}\n", drawn, options.seed);
+      fmt::print(verification.report_stream(), "{}, seeds from {}\n", counted(drawn, "problem"),
+                 options.seed);
     }
-    verification.commit();
-    return verification.report(true, operation) ? success : failed_check;
+  } else {
+    const std::vector<std::string> problems = with_whole_problems(options.problems);
+    Progress progress(static_cast<std::int64_t>(problems.size()));
+    for (std::size_t i = 0; i < problems.size(); ++i) {
+      progress.show(static_cast<std::int64_t>(i), problems[i]);
+      verification.run(Problem::parse(problems[i]), options.seed, progress);
+    }
+    progress.hide();
   }
-  const std::vector<std::string> problems = with_whole_problems(options.problems);
-  Progress progress(static_cast<std::int64_t>(problems.size()));
-  for (std::size_t i = 0; i < problems.size(); ++i) {
-    progress.show(static_cast<std::int64_t>(i), problems[i]);
-    verification.run(Problem::parse(problems[i]), options.seed, progress);
-  }
-  progress.hide();
+  const bool right = verification.report(random, operation);
   verification.commit();
-  return verification.report(false, operation) ? success : failed_check;
+  return right ? success : failed_check;
 }
 
 }  // namespace
@@ -208,15 +252,16 @@ void add_verify(CLI::App& app, Session& session) {
                   "memory, repeatability",
                   {.kernel = "Check this kernel only. Default: every kernel of the device",
                    .config = "Check with these values: key=value,key=value. Default: every config "
-                             "that a kernel offers"},
+                             "that the kernel offers"},
                   [&session, options] { return verify_all(session.options, *options); });
+  command.get_option("--config")->needs(command.get_option("--kernel"));
   CLI::Option* problems = command
                               .add_option("problems", options->problems,
                                           "Problems to check; without any, random ones are drawn")
                               ->type_name("PROBLEM");
   CLI::Option* cases =
       command.add_option("--cases", options->cases, "How many random problems to draw")
-          ->check(CLI::Validator(CLI::PositiveNumber).description(""))
+          ->check(in_range<std::int64_t>(1, 1000000000))
           ->capture_default_str()
           ->type_name("N")
           ->excludes(problems);
@@ -228,9 +273,12 @@ void add_verify(CLI::App& app, Session& session) {
       ->excludes(problems)
       ->excludes(cases);
   command.add_option("--seed", options->seed, "Seed of the first case; each random one adds 1")
+      ->check(in_range<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str()
       ->type_name("N");
-  command.add_flag("--backward", options->backward, "Draw problems of backward")
+  command
+      .add_flag("--backward", options->backward,
+                "Draw problems of backward. Default: of what --kernel computes, else of forward")
       ->excludes(problems);
   command
       .add_option("--bits", options->bits,

@@ -10,6 +10,7 @@
 #include "cli/limits/limits_cache.hpp"
 #include "cli/limits/measure.hpp"
 #include "cli/progress.hpp"
+#include "src/core/text.hpp"
 #include "src/library/registry.hpp"
 
 namespace rapt::cli {
@@ -76,8 +77,8 @@ MeasuredLimits measure_cpu(const Device& device) {
 }  // namespace
 
 std::string width_of(const Device& device) {
-  return device.backend == Backend::cpu ? fmt::format("{} threads", device.threads)
-                                        : fmt::format("{} multiprocessors", device.multiprocessors);
+  return device.backend == Backend::cpu ? counted(device.threads, "thread")
+                                        : counted(device.multiprocessors, "multiprocessor");
 }
 
 bool can_measure(const Device& device) {

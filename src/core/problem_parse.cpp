@@ -86,8 +86,9 @@ class Draft {
     if (!value) fault("'", digits, "' is not a whole number of 64 bits");
     return *value;
   }
-  float real(std::string_view digits) const {
-    const auto value = parse_number<float>(digits);
+  template <class Number = float>
+  Number real(std::string_view digits) const {
+    const auto value = parse_number<Number>(digits);
     if (!value) fault("'", digits, "' is not a number that fits f32");
     return *value;
   }
@@ -252,7 +253,7 @@ class Draft {
          }},
         {"dropout",
          [](Draft& d, Problem& p, std::string_view rest) {
-           const float dropout = d.real(rest);
+           const auto dropout = d.real<double>(rest);
            if (dropout == 0) d.fault("a probability is above 0; leave the token out for none");
            p.dropout = rounded_dropout(dropout);
          }},

@@ -68,6 +68,10 @@ std::string human_seconds(double seconds) {
   return scaled(seconds * 1e6, 1000, units);
 }
 
+std::string counted(std::int64_t count, std::string_view noun) {
+  return text(count, " ", noun, count == 1 ? "" : "s");
+}
+
 std::string human_quantity(double value, std::string_view unit) {
   static constexpr std::string_view prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
   return text(scaled(value, 1000, prefixes), unit);

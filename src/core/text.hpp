@@ -4,11 +4,18 @@
 
 #include <charconv>
 #include <concepts>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
+
+// Here, because nearly every source has this file: clang takes whatever library is installed.
+#if (defined(_LIBCPP_VERSION) && _LIBCPP_VERSION < 190000) || \
+    (defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE < 11)
+#error "rapt needs libstdc++ 11, libc++ 19 or newer"
+#endif
 
 namespace rapt {
 
@@ -58,6 +65,7 @@ std::string text(const Parts&... parts) {
 // For people.
 std::string human_bytes(double bytes);                            // "7.10 GiB"
 std::string human_seconds(double seconds);                        // "12.3 µs"
+std::string counted(std::int64_t count, std::string_view noun);   // "1 thread", "2 threads"
 std::string human_quantity(double value, std::string_view unit);  // "153 Gflop/s", powers of ten
 
 }  // namespace rapt

@@ -4,8 +4,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <unordered_map>
 
 #include "src/core/environment.hpp"
@@ -34,10 +36,12 @@ std::string key_of(const std::string& machine, const std::string& problem) {
   return text(machine, "\n", problem);
 }
 
-std::string ignored_file(std::string_view why) {
-  return text(why,
-              "; it is ignored as a whole: remove it or let RAPT_TUNING name another, then run "
-              "`rapt tune` again");
+// Nobody is told to remove a folder.
+std::string ignored_file(std::string_view why, const std::string& path) {
+  std::error_code unknown;
+  const bool removable = std::filesystem::is_regular_file(path, unknown);
+  return text(why, "; it is ignored as a whole: ", removable ? "remove it or " : "",
+              "let RAPT_TUNING name another, then run `rapt tune` again");
 }
 
 std::shared_ptr<const Content> read(const Identity& identity) {
@@ -50,7 +54,7 @@ std::shared_ptr<const Content> read(const Identity& identity) {
       if (!is_new && winner.version == version()) place->second = std::move(winner);
     }
   } catch (const Error& error) {
-    content->warning = ignored_file(error.what());
+    content->warning = ignored_file(error.what(), identity.path);
   }
   return content;
 }

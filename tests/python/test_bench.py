@@ -115,6 +115,13 @@ def test_a_single_run_has_no_spread(files):
     assert re.search(r"cpu.naive +\S+ +\S+ .s +- ", table), table
 
 
+def test_one_thread_is_one(rapt):
+    one = ["--threads", "1"]
+    table = rapt.ok("bench", SMALL, "--kernel", "cpu.naive", "--runs", "1", *one)
+    assert ", 1 thread: " in table.splitlines()[0]
+    assert rapt.ok("devices", *one).count("measured, 1 thread") == 1
+
+
 def test_a_quiet_bench_says_nothing_but_what_is_wrong(rapt, broken_program, cache, tmp_path):
     path = tmp_path / "rows.csv"
     assert rapt.ok("bench", SMALL, "--runs", "1", "--quiet", "--csv", path) == ""
@@ -184,7 +191,7 @@ def test_a_baseline_that_cannot_be_compared_is_known_before_anything_is_timed(
     good = json.loads(baseline.read_text())
     wrong = tmp_path / "wrong.json"
     for what, text in {
-        "parse error": "{",
+        "it is not JSON": "{",
         "key 'schema' not found": "{}",
         "its schema is 999; this rapt reads 1": json.dumps(good | {"schema": 999}),
         "type must be string": json.dumps(good | {"command": 3}),
@@ -194,9 +201,19 @@ def test_a_baseline_that_cannot_be_compared_is_known_before_anything_is_timed(
     }.items():
         wrong.write_text(text)
         sentence = rapt.fails("bench", SMALL, "--baseline", wrong)
-        assert sentence.startswith(f"{wrong} is not what rapt bench --json writes: "), what
-        assert what in sentence
+        assert sentence.startswith(f"{wrong} is not what rapt bench --json writes: {what}")
     assert "cannot read no/such.json: " in rapt.fails("bench", SMALL, "--baseline", "no/such.json")
+
+
+def test_a_baseline_may_have_older_names_of_tokens(rapt, tmp_path):
+    path, problem = tmp_path / "old.json", "b2 h2 q1 kv9 d16 f32 sinks kv_lengths"
+    named = ["--kernel", "cpu.naive", "--runs", "1", "--quiet"]
+    rapt.ok("bench", problem, *named, "--json", path)
+    report = path.read_text()
+    assert f'"problem": "{problem}"' in report
+    path.write_text(report.replace("sinks kv_lengths", "sink lengths"))
+    changes = rapt("bench", problem, *named, "--baseline", path, "--threshold", "1000000").stdout
+    assert changes.endswith("0 slower and 0 faster by more than 1e+06 %, 1 about the same\n")
 
 
 def test_a_refusal_is_a_row_without_times(files):
@@ -276,7 +293,13 @@ def test_rows_go_to_standard_output_and_the_table_to_the_other(rapt):
         ([SMALL, "--json", "no/such/folder/rows.json"], "no/such/folder/rows.json"),
         ([SMALL, "--seconds", "-1"], "--seconds"),
         ([SMALL, "--seconds", "1", "--runs", "1"], "--seconds excludes --runs"),
-        ([SMALL, "--runs", "0"], "--runs"),
+        ([SMALL, "--seconds", "nan"], "--seconds: 'nan' is not a number from 0 to 3600; see"),
+        ([SMALL, "--within", "nan"], "--within: 'nan' is not a number from 1 to 1000000; see"),
+        ([SMALL, "--runs", "0"], "--runs: '0' is not a whole number from 1 to 1000000; see"),
+        ([SMALL, "--runs", "1.5"], "--runs: '1.5' is not a whole number"),
+        ([SMALL, "--baseline", "x", "--threshold", "nan"], "--threshold: 'nan' is not a number from"),
+        (["--baseline", SMALL], f"--baseline takes a file to read, and '{SMALL}' is a problem; write"),
+        (["--baseline", "ladder"], "--baseline takes a file to read, and 'ladder' is a suite; write"),
         ([SMALL, "--threshold", "5"], "--threshold requires --baseline"),
         ([SMALL, "--kernel", "cpu.nobody"], "there is no kernel 'cpu.nobody'"),
     ],

@@ -49,8 +49,11 @@ def test_defaults_in_the_help_are_those_of_the_command(rapt):
         "explain": "RAPT_KERNEL, else rapt's choice", "run": "RAPT_KERNEL, else rapt's choice",
         "tune": "every kernel that rapt may choose",
     }.items():  # fmt: skip
-        (line,) = [line for line in rapt.ok(command, "--help").splitlines() if "--kernel KERNEL" in line]
-        assert line.endswith(f"Default: {kernel}"), line
+        text = rapt.ok(command, "--help").split("\n  --kernel KERNEL")[1]
+        assert re.search("Default: (.*)", text)[1] == kernel, command
+    for command in set(COMMANDS) - {c for c in COMMANDS if "--threads" in WITHOUT.get(c, ())}:
+        (line,) = [line for line in rapt.ok(command, "--help").splitlines() if "--threads N" in line]
+        assert line.endswith("processors that this process may use, or its container's quota if that is less")
     assert "Show this chip only: cpu, cuda:0 or hip:0. Default: all" in rapt.ok("devices", "--help")
 
 
@@ -60,10 +63,29 @@ def test_defaults_in_the_help_are_those_of_the_command(rapt):
         ["verify", "s4 d8", "--cases", "3"], ["verify", "s4 d8", "--for", "1s"],
         ["verify", "--cases", "3", "--for", "1s"],
         ["bench", "s4 d8", "--chosen", "--within", "2"],
+        ["bench", "s4 d8", "--kernel", "cpu.flash", "--chosen"],
+        ["bench", "s4 d8", "--kernel", "cpu.flash", "--within", "2"],
     ],
 )  # fmt: skip
 def test_options_that_would_be_ignored_are_refused(rapt, arguments):
     assert "excludes" in rapt.fails(*arguments)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_paragraphs_of_the_help_leave_it_to_the_terminal_where_they_break(rapt, command):
+    text = rapt.ok(*command.split(), "--help")
+    assert not re.search(r"^\S.*\n[a-z].*", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", ["bench", "verify", "tune", "kernels"])
+def test_a_kernel_of_another_device_says_which_before_anything_is_done(rapt, command):
+    problem = [] if command == "kernels" else ["s8 d8"]
+    assert rapt.fails(command, *problem, "--device", "cpu", "--kernel", "emu.flash") == (
+        "emu.flash runs on emu, not on cpu: give --device emu:0"
+    )
+    assert rapt.fails(command, *problem, "--device", "emu", "--kernel", "cpu.flash") == (
+        "cpu.flash runs on cpu, not on emu:0: give --device cpu"
+    )
 
 
 def test_help_on_problems_lists_the_tokens_of_the_docs(rapt, source_dir):
@@ -115,6 +137,11 @@ def test_version_is_one_line(rapt):
         (["bench", "b1", "s16", "d8", "casual"], "cannot read 'casual' at character 11 of the problem"),
         (["tune", "s16 d8 windw12"], "no token has this form (did you mean window128?); tokens are b2"),
         (["verify", "s16"], "incomplete: it needs a head dim, as in d128; tokens are b2 h32 h32/8 s2048"),
+        (["verify", "--cases", "0"], "--cases: '0' is not a whole number from 1 to 1000000000; see"),
+        (["verify", "--seed", "-1"], "--seed: '-1' is not a whole number from 0 to 18446744073709551615"),
+        (["verify", "--seed", "18446744073709551616"], "--seed: '18446744073709551616' is not a whole"),
+        (["tune", "s4 d8", "--seconds", "nan"], "--seconds: 'nan' is not a number from 0 to 3600; see"),
+        (["bench", "s8 d8", "--config", "rows=48"], "--config requires --kernel; see rapt bench --help"),
         (["explain", PROBLEM, "--config", "tile"], "cannot read 'tile' of the config"),
         (["explain", PROBLEM, "--config", "no_such_key=1"], "no config key 'no_such_key'"),
         (["explain", "b2 h32/7 s16 d8 f32"], "32 heads cannot share 7 kv heads evenly"),
@@ -157,10 +184,11 @@ def test_a_reader_that_leaves_early_is_no_crash(rapt):
     assert (result.returncode, result.stderr) == (0, b"")
 
 
-def test_results_that_cannot_be_written_are_an_error(rapt):
+@pytest.mark.parametrize("arguments", [["kernels"], ["bench", "s8 d8", "--runs", "1"]])
+def test_results_that_cannot_be_written_are_an_error(rapt, arguments):
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
-            [rapt.program, "kernels"], stdout=full, stderr=subprocess.PIPE, env=rapt.environment,
+            [rapt.program, *arguments], stdout=full, stderr=subprocess.PIPE, env=rapt.environment,
             timeout=60, check=False,
         )
     assert result.returncode == 2
@@ -253,6 +281,34 @@ def test_a_problem_need_not_be_quoted(rapt, tmp_path):
     tuning = tmp_path / "tuning.txt"
     rapt.ok("tune", *words, "--seconds", "0", "--output", tuning)
     assert f"| {' '.join(words)} |" in tuning.read_text()
+
+
+def problems_timed(rapt, *arguments):
+    report = json.loads(rapt("bench", *arguments, "--seconds", "0", "--json", "-").stdout)
+    return list(dict.fromkeys(row["problem"] for row in report["rows"]))
+
+
+@pytest.mark.parametrize("token", ["backward", "causal"])
+def test_a_token_that_is_a_suite_or_a_file_too_belongs_to_the_problem_before_it(
+    rapt, token, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "causal").write_text("s3 d4\n")
+    words, problem = ["b1", "h1", "s8", "d8", token], f"b1 h1 s8 d8 f32 {token}"
+    assert problems_timed(rapt, *words) == [problem]
+    assert rapt.ok("verify", *words) == rapt.ok("verify", problem)
+    rapt.ok("tune", *words, "--seconds", "0", "--output", tmp_path / "tuning.txt")
+    assert f"| {problem} |" in (tmp_path / "tuning.txt").read_text()
+    assert problems_timed(rapt, "s8 d8", "causal") == ["b1 h1 s8 d8 f32", "b1 h1 s3 d4 f32"]
+
+
+@pytest.mark.parametrize("command", ["bench", "verify", "tune"])
+def test_words_of_several_problems_are_to_be_quoted(rapt, command):
+    sentence = rapt.fails(command, "b1", "h1", "s8", "d8", "b2", "h1", "s8", "d8")
+    assert sentence == (
+        "'b2' does not go with \"b1 h1 s8 d8\", which has such a token already; "
+        "quote each problem where there are several"
+    )
 
 
 def test_naming_a_kernel_makes_it_the_choice(rapt):
@@ -354,6 +410,34 @@ def test_a_cache_that_cannot_be_written_is_one_warning(rapt, tmp_path):
 
 def test_verify_prints_results_on_stdout_only(rapt):
     assert "cpu.naive" in rapt.ok("verify", "b1 h2 s5 d4 f32", "--kernel", "cpu.naive")
+
+
+def test_random_problems_ask_for_what_the_named_kernel_computes(rapt):
+    for kernel in ["cpu.naive", "cpu.naive_backward"]:
+        assert " 2 passed      0 refused " in rapt.ok("verify", "--kernel", kernel, "--cases", "2")
+    assert rapt.fails("verify", "--backward", "--kernel", "cpu.flash") == (
+        "--backward draws problems of backward, and cpu.flash computes forward; "
+        "name a kernel that computes backward, or leave --backward out"
+    )
+
+
+def test_a_config_that_no_problem_runs_with_is_wrong_input(rapt):
+    named = ["--kernel", "cpu.flash", "--config"]
+    sentence = "cpu.flash has no config key 'tile'; its config is rows="
+    for problems in [["b1 h1 s8 d8"], ["--cases", "3"], ["--for", "10m"]]:
+        assert rapt.fails("verify", *problems, *named, "tile=3").startswith(sentence)
+    for problems in [["b1 h1 s8 d8"], ["--cases", "3"]]:
+        assert rapt.fails("verify", *problems, *named, "rows=3").startswith(
+            "cpu.flash cannot run with rows=3,"
+        )
+    assert "--config requires --kernel" in rapt.fails("verify", "s8 d8", "--config", "rows=48")
+
+
+def test_problems_that_leave_a_kernel_no_such_config_are_refused(rapt):
+    small, large = "b1 h1 q1 kv64 d16 f32", "b1 h1 q1 kv1024 d16 f32"
+    named = ["--device", "emu", "--kernel", "emu.split_kv", "--config", "splits=2"]
+    assert rapt.fails("verify", small, *named).startswith("emu.split_kv cannot run with splits=2")
+    assert " 1 passed      1 refused      0 failed" in rapt.ok("verify", small, large, *named)
 
 
 @pytest.mark.parametrize("command", ["verify", "bench", "tune"])

@@ -33,6 +33,12 @@ def test_the_manual_page_has_every_command_option_and_token(rapt):
         assert re.split("  +", line)[0] in page.replace("\\-", "-")
 
 
+def test_the_manual_page_fills_paragraphs_and_keeps_lists(rapt):
+    footer = rapt.ok("help", "man").split(".SS bench\n")[1].split("\n.SS ")[0].split("\nSuites:\n")[1]
+    assert footer.startswith(".nf\n  backward ") and footer.count(".nf\n") == 1
+    assert re.search(r"\n  wide .*\n\.fi\n\.PP\n\* marks the kernel", footer)
+
+
 def test_groff_has_nothing_to_say_against_the_manual_page(rapt):
     if not shutil.which("groff"):
         pytest.skip("there is no groff here")

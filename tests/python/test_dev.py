@@ -7,11 +7,12 @@ import subprocess
 TOOLS = ["bash", "dirname", "nproc", "env", "mktemp", "cat", "rm", "grep"]
 
 
-def dev(folder, source_dir, package_manager):
-    """`./dev bench` on a machine that lacks everything, with this as its apt-get."""
+def dev(folder, source_dir, package_manager, *command, known="true"):
+    """A command, `./dev bench` if none, on a machine that lacks everything, with an apt-cache that
+    knows the packages for which `known` succeeds, and with this as its apt-get."""
     for tool in TOOLS:
         (folder / tool).symlink_to(shutil.which(tool))
-    programs = {"apt-get": package_manager, "sudo": 'shift\nexec "$@"'}
+    programs = {"apt-get": package_manager, "apt-cache": known, "sudo": 'shift\nexec "$@"'}
     for name, text in programs.items():
         program = folder / name
         program.write_text(f"#!/usr/bin/env bash\n{text}\n")
@@ -20,7 +21,7 @@ def dev(folder, source_dir, package_manager):
     copy.mkdir()
     shutil.copy(source_dir / "dev", copy)
     return subprocess.run(
-        [copy / "dev", "bench"], capture_output=True, text=True, env={"PATH": str(folder)}
+        command or [copy / "dev", "bench"], cwd=copy, capture_output=True, text=True, env={"PATH": str(folder)}
     )
 
 
@@ -35,3 +36,16 @@ def test_packages_that_do_not_install_show_why(tmp_path, source_dir):
     assert result.returncode == 1
     assert "E: Unable to locate package" in result.stderr
     assert "dev: failed: " in result.stderr and "apt-get update" in result.stderr
+
+
+def test_packages_that_a_release_lacks_are_a_word(tmp_path, source_dir):
+    packages = tmp_path / "packages"
+    result = dev(
+        tmp_path, source_dir, f'echo "$@" >>{packages}',
+        "bash", "-c", "source ./dev help && need_if_there_is g++-11 libc++-19-dev", known='[[ $2 == lib* ]]',
+    )  # fmt: skip
+    assert (result.returncode, result.stderr.splitlines()) == (0, [
+        "dev: tests go without g++-11: this system has no such package",
+        "dev: installing Debian packages: libc++-19-dev",
+    ])  # fmt: skip
+    assert packages.read_text().splitlines()[-1].endswith(" libc++-19-dev")

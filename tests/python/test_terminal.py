@@ -86,6 +86,13 @@ def test_every_line_fits_the_terminal(rapt, columns, arguments):
     assert terminal.shown and not [line for line in terminal.lines() if len(line) > columns]
 
 
+def test_suites_in_the_help_go_on_under_what_they_are_for(rapt):
+    terminal = Terminal(rapt, 60, "bench", "--help")
+    terminal.end()
+    first, next_line = re.search(r"^(  features_gpu .*)\r\n(.*)\r\n", terminal.shown, re.MULTILINE).groups()
+    assert re.match(r" *\S", next_line).end() == re.match(r"  features_gpu +\S", first).end()
+
+
 def test_a_quiet_bench_shows_nothing(rapt):
     terminal = Terminal(rapt, 80, "bench", SMALL, "--runs", "1", "--quiet")
     assert (terminal.end(), terminal.shown) == (0, "")
@@ -145,7 +152,8 @@ def test_a_long_kernel_shows_that_it_lives(rapt, tmp_path, command):
     assert f"{who}: 3 s{estimate}" in terminal.shown
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.end() == -signal.SIGINT
-    assert terminal.shown.endswith("\r\x1b[K"), "the line is wiped"
+    last_words = "rapt: stopped before the first problem was done\r\n" if command == "bench" else ""
+    assert terminal.shown.endswith(f"\r\x1b[K{last_words}"), "the line is wiped"
 
 
 def wait_for(condition):
@@ -186,8 +194,9 @@ def test_a_bench_that_is_interrupted_before_its_first_row_leaves_files_as_they_w
     while not process.stdout.readline().startswith("  kernel"):
         pass
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    _, complaint = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGTERM
+    assert complaint == "rapt: stopped before the first problem was done\n"
     assert list(tmp_path.iterdir()) == [rows] and rows.read_text() == "what was there"
 
 

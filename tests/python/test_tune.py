@@ -123,6 +123,17 @@ def test_a_damaged_file_is_a_warning_and_is_not_overwritten(rapt, file, content)
     assert file.read_bytes() == content
 
 
+def test_nobody_is_told_to_remove_a_folder(rapt, tmp_path):
+    _, warnings = explained(rapt, SMALL, RAPT_TUNING=str(tmp_path))
+    assert warnings == (
+        f"rapt: warning: the tuning file {tmp_path} is not a regular file; it is ignored as a whole: "
+        "let RAPT_TUNING name another, then run `rapt tune` again\n"
+    )
+    assert rapt.fails("tune", SMALL, *QUICK, RAPT_TUNING=str(tmp_path)) == (
+        f"the tuning file {tmp_path} is not a regular file; give another place with --output"
+    )
+
+
 def test_a_wrong_result_never_wins(rapt, file):
     result = rapt("tune", WITH_A_WRONG_KERNEL, *QUICK)
     assert result.returncode == 1, result

@@ -227,7 +227,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Fault{"s8 d4 softcap-2", "soft cap is -2"},
                       Fault{"s8 d4 dropout1", "dropout is 1; it must be a probability"},
                       Fault{"s8 d4 dropout0.999", "rounds to 256/256"},
-                      Fault{"s8 d4 dropout0.001", "rounds to 0/256"},
+                      Fault{"s8 d4 dropout0.001", "the dropout is 0.001, which rounds to 0/256"},
                       Fault{"s8 d4 dropout0.1 batch-invariant", "is batch-invariant"},
                       Fault{"s8 d4 window-1", "left bound is -1"},
                       Fault{"s8 d4 window:-1", "right bound is -1"},
