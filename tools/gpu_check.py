@@ -6,16 +6,17 @@ short table last.
 
 Parts, all unless some are named:
 
-    verify     every kernel of the device against the oracle, on random problems
+    verify     every kernel of the device against the oracle, on random problems of forward and of
+               backward
     sanitize   the same on a few small problems under compute-sanitizer: memcheck, racecheck,
                synccheck
     graph      the tests of the CUDA backend: plans captured in a graph and replayed with grown
                lengths, the same bits in a hundred replays
     limits     `rapt devices --measure`
-    tiny_kv wide scaling ladder decode prefill types features
-               `rapt bench` on that suite; of the last three only the kernel that rapt chooses
-    peers      rapt and PyTorch in turns on the problems of the suites that ran, features left
-               out, or on its own list
+    tiny_kv wide scaling ladder decode prefill types features backward
+               `rapt bench` on that suite; of the last four only the kernel that rapt chooses
+    peers      rapt and PyTorch in turns on the problems of the suites that ran, features and
+               backward left out, or on its own list
 
 A part that needs what is not there (compute-sanitizer, the tests, PyTorch) is skipped and says so.
 Exit code 0, 1 if a part failed, 2 if none could be started.
@@ -47,6 +48,7 @@ SUITES = {
     "prefill": ["prefill_gpu", "--chosen"],
     "types": ["types_gpu", "--chosen"],
     "features": ["features_gpu", "--chosen"],
+    "backward": ["backward_gpu", "--chosen"],
 }
 SANITIZERS = ["memcheck", "racecheck", "synccheck"]
 # Small, and together of every feature and for every kernel.
@@ -62,6 +64,9 @@ SANITIZED = [
     "b4 h2 s40 d32 f32 causal varlen",
     "b1 h2 s20 d300 f32 bias:hqk mask:bqk",
     "b40 h4 q1 kv2 d128 f16 bhsd",
+    "b2 h4/2 q150 kv300 d64 bf16 causal backward dlse",
+    "b1 h2 s140 d128 f16 dropout0.2 alibi sinks backward:sinks",
+    "b2 h2 s70 d64 f32 causal varlen bias:hqk backward:bias",
 ]
 PARTS = ["verify", "sanitize", "graph", "limits", *SUITES, "peers"]
 SECONDS_OF_PART = 240  # before it is ended
@@ -147,7 +152,8 @@ class Check:
         return self.run([self.options.rapt, *arguments, "--device", self.options.device], good)
 
     def verify(self) -> dict:
-        output = self.rapt("verify", "--cases", self.options.cases)
+        cases = ["verify", "--cases", self.options.cases]
+        output = self.rapt(*cases) + self.rapt(*cases, "--backward")
         return {"cases": self.options.cases, "output": output.splitlines()}
 
     def sanitize(self) -> dict:
@@ -193,7 +199,8 @@ class Check:
         command = [sys.executable, ROOT / "bench/peers/gpu_peers.py", "--json", path]
         command += ["--device", self.options.device, "--rapt", self.options.rapt]
         command += ["--seconds", f"{self.options.seconds:g}"]
-        raced = [part for part in SUITES if part in self.reports and part != "features"]
+        raced = [part for part in SUITES if part in self.reports]
+        raced = [part for part in raced if part not in ("features", "backward")]
         command += [SUITES[part][0] for part in raced]
         self.run(command, good=(SUCCESS, FAILED_CHECK))
         self.reports["peers"] = json.loads(path.read_text())

@@ -84,10 +84,6 @@ struct OneKernel {
     plan.run(data.on_device(),
              {.stream = stream, .workspace = {workspace.on_device(), plan.workspace_bytes()}});
   }
-  std::vector<std::byte> out() const { return data.memory("out").download(); }
-  std::vector<std::byte> lse() const {
-    return data.problem().lse ? data.memory("lse").download() : std::vector<std::byte>();
-  }
 
   // What is wrong with the results and with where they were written, or nothing.
   std::string fault() const {

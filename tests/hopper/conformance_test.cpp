@@ -55,8 +55,8 @@ TEST(HopperConformance, BackwardIsRightAcrossItsTilesLapsAndTeams) {
        "b2 h2 q0 kv64 d64 bf16 backward", "b0 h2 s64 d64 bf16 backward"});
 }
 
-TEST(HopperConformance, GradientsOfMoreRowsThanASpanArePromoted) {
-  verify::Case one(Problem::parse("b1 h10/1 q1000 kv100 d64 bf16 backward"), model(), 3);
+TEST(HopperConformance, GradientsOfMoreRowsThanTwoSpansArePromotedTwice) {
+  verify::Case one(Problem::parse("b1 h10/1 q1700 kv100 d64 bf16 backward"), model(), 3);
   expect_kernel_keeps_its_promise(one, "emu.flash_wgmma_backward");
 }
 
