@@ -1,7 +1,8 @@
 """rapt as operators of PyTorch: `torch.ops.rapt.attention`, which torch.compile keeps whole and fake
 tensors pass through, `torch.ops.rapt.attention_with_lse`, and `torch.ops.rapt.attention_backward`,
 which autograd calls (`rapt/_torch_autograd.py`). Their arguments are those of `rapt.attention` and
-`rapt.attention_backward`, `lengths` for `kv_lengths` and `dropout_p` for `dropout` too; tensors have a contiguous last axis."""
+`rapt.attention_backward`, by their other names (`lengths`, `dropout_p`) too; tensors have a contiguous
+last axis."""
 
 from __future__ import annotations
 

@@ -2,13 +2,16 @@
 layers, four heads of eight, a vocabulary of 97, random weights."""
 
 import copy
+import inspect
+import itertools
+import re
 
 import torch
 from transformers.models.auto import modeling_auto as auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 VOCABULARY = 97
-MOST_PARAMETERS = 4_000_000  # of a model that counts as small
+MOST_PARAMETERS = 14_000_000  # of a model that counts as small
 
 _SIZES = {
     VOCABULARY: "vocab_size",
@@ -39,11 +42,18 @@ def names():
     return list(CONFIG_MAPPING.keys())
 
 
+# What else a family needs to be small.
+_OTHERS = {"gpt_neo": {"attention_types": [[["global", "local"], 1]], "window_size": 6}}
+
+# Families whose rotary angles are of time, height and width, however many of each their config says.
+_THREE_ANGLES = re.compile("qwen2_vl|qwen2_5_vl|glm4v|glm46v|glm_image|glm_ocr|glmga|hunyuan|paddleocr")
+
+
 def small_config(name):
-    return _small(CONFIG_MAPPING[name])
+    return _small(CONFIG_MAPPING[name], name)
 
 
-def _small(config_class):
+def _small(config_class, name):
     full = config_class()
     defaults = full.to_dict()
     options = {}
@@ -54,15 +64,17 @@ def _small(config_class):
         elif key in ("layer_types", "layers_block_type") and isinstance(value, list):
             kinds = list(dict.fromkeys(value))
             options[key] = (kinds * 2)[:2]
-        elif key in ("rope_parameters", "rope_scaling") and "mrope_section" in (value or {}):
-            options[key] = {**value, "mrope_section": [2, 1, 1]}
+        elif key in ("rope_parameters", "rope_scaling"):
+            if "mrope_section" in (value or {}) or _THREE_ANGLES.match(name):
+                rope = value or {"rope_type": "default", "rope_theta": 10000.0}
+                options[key] = {**rope, "mrope_section": [2, 1, 1]}
     if "kv_lora_rank" in options:  # keys of every head come from one latent vector
         options.pop("num_key_value_heads", None)
         options["num_key_value_heads"] = options.get("num_attention_heads", 4)
     for part in getattr(config_class, "sub_configs", None) or {}:
         if getattr(full, part, None) is not None:
-            options[part] = _small(type(getattr(full, part)))
-    return config_class(**options)
+            options[part] = _small(type(getattr(full, part)), name)
+    return config_class(**options | _OTHERS.get(name, {}))
 
 
 def model_class(config):
@@ -100,17 +112,62 @@ def model(model_type, config, implementation):
     return made
 
 
-def inputs(config, model_type, padded):
-    """As keywords, and which of the tokens are real; padding is at the left of the second sequence."""
+def inputs(model):
+    """What forward() may want, as keywords: a family takes one of these, if any, which is the first
+    that it does not refuse. Text comes alone before it comes with images or sounds."""
+    taken = inspect.signature(model.forward).parameters
     generator = torch.Generator().manual_seed(3)
-    if model_type.main_input_name == "pixel_values":
-        channels = getattr(config, "num_channels", 3)
-        return {"pixel_values": torch.randn(2, channels, 32, 32, generator=generator)}, None
-    ids = torch.randint(3, VOCABULARY - 3, (2, 12), generator=generator)
-    mask = torch.ones_like(ids)
-    if padded:
-        mask[1, :4] = 0
-    given = {"input_ids": ids, "attention_mask": mask}
-    if getattr(config, "is_encoder_decoder", False):
-        given["decoder_input_ids"] = ids
-    return given, mask.bool()
+
+    def numbers(*shape):
+        return torch.randn(shape, generator=generator)
+
+    text, decoder = {}, {}
+    if "input_ids" in taken:
+        ids = torch.randint(3, VOCABULARY - 3, (2, 12), generator=generator)
+        text = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        if "bbox" in taken:
+            text["bbox"] = torch.zeros(2, 12, 4, dtype=torch.long)
+    if "decoder_input_ids" in taken:
+        decoder["decoder_input_ids"] = torch.randint(3, VOCABULARY - 3, (2, 12), generator=generator)
+    more = [{"pixel_values": numbers(*shape)} for shape in _images(model.config)]
+    more += [{"input_features": numbers(*shape)} for shape in _spectra(model.config)]
+    more += [{"input_values": numbers(2, 4000)}]
+    more = [given for given in more if given.keys() <= taken.keys()]
+    first = [{}] if text else []
+    for given, beside in itertools.product(first + more, [text, {}] if text else [{}]):
+        if given | beside:
+            yield from ([given | beside | decoder] if decoder else []) + [given | beside]
+
+
+def _images(config):
+    size, channels = _setting(config, "image_size", 32), _setting(config, "num_channels", 3)
+    image = (channels, size, size)
+    return [(2, *image), (2, _setting(config, "num_frames", 4), *image), (1, 1, *image)]
+
+
+def _spectra(config):
+    """(batch, time, frequency), or frequency before time."""
+    times = (64, 2 * _setting(config, "max_source_positions", 50))
+    widths = {_setting(config, name, 80) for name in ("num_mel_bins", "feature_size", "input_dim")}
+    for time, width in itertools.product(times, sorted(widths | {80, 128, 160})):
+        yield from ((2, time, width), (2, width, time))
+
+
+def _setting(config, name, default):
+    """A number of a config or of one of its parts; of pairs the first."""
+    parts = (getattr(config, part, None) for part in getattr(config, "sub_configs", None) or {})
+    for each in (config, *parts):
+        value = getattr(each, name, None)
+        value = value[0] if isinstance(value, (list, tuple)) and value else value
+        if isinstance(value, int):
+            return value
+    return default
+
+
+def padded(given):
+    """The same with padding at the left of the second sequence; as it is where there is no mask."""
+    if "attention_mask" not in given:
+        return given
+    mask = given["attention_mask"].clone()
+    mask[1, :4] = 0
+    return given | {"attention_mask": mask}

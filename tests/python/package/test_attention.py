@@ -214,7 +214,10 @@ def test_an_offset_places_the_first_query(random):
 
 @pytest.mark.parametrize(
     "window, left, right",
-    [(2, 2, 9), (np.int64(2), 2, 9), ([np.int8(2), None], 2, 9), ((2, None), 2, 9), ((None, 1), 9, 1), ((1, 2), 1, 2)],
+    [
+        (2, 2, 9), (np.int64(2), 2, 9), ([np.int8(2), None], 2, 9), ((2, None), 2, 9),
+        ((None, 1), 9, 1), ((1, 2), 1, 2),
+    ],  # fmt: skip
 )
 def test_a_window_is_a_left_bound_or_a_pair(random, window, left, right):
     q, k, v = plain.inputs(random)
