@@ -137,6 +137,9 @@ def converted(name: str, given: Any, like: Any) -> Any:
 
     library = type(given).__module__.partition(".")[0]
     if isinstance(given, (list, tuple)):
+        if name == "seed" and all(isinstance(number, int) for number in given):
+            given = [number % 2**64 for number in given]  # NumPy would make floats of large ones
+            return _like(integers(name, np.array(given, np.uint64)), like)
         numbers = np.asarray(given)
         if name in _INTEGERS and (numbers.dtype.kind in "iu" or not numbers.size):
             return _like(integers(name, numbers), like)

@@ -16,6 +16,8 @@ def dropout_options(probability: float, q: torch.Tensor) -> dict[str, Any]:
     they do from PyTorch's generator."""
     if probability == 0:
         return {}
+    if not 0 <= probability <= 1:
+        raise ValueError(f"dropout_p is {probability}; it is a probability, from 0 to 1")
     if not 1 / 512 <= probability < 1 - 1 / 512:
         raise NotImplementedError(
             f"dropout_p is {probability}; rapt drops pairs with probabilities from 1/256 to 255/256, in "

@@ -3,7 +3,7 @@
     import rapt.jax
     out = jax.jit(functools.partial(rapt.jax.attention, causal=True))(q, k, v)
 
-`attention` has the arguments of rapt.attention, `dot_product_attention` those of jax.nn's. They are
+`attention` has the arguments of rapt.attention but for dropout, `dot_product_attention` those of jax.nn's. They are
 differentiable, once, in reverse mode, in q, k, v, bias, alibi and sinks."""
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-// emu.flash_mma_backward, for waves of 32 lanes. Of tiles that are compiled for dot products alone
-// and for any score, the latter serve both, as in flash_mma.cpp.
+// emu.flash_mma_backward, for waves of 32 lanes.
 #include "src/portable/flash_mma_backward.hpp"
 
 #include "src/emulator/kernels.hpp"
@@ -28,9 +27,8 @@ Support supports_in_emulator(const Problem& problem, const Device& device) {
 void launch_tiles(const TileConfig& config, const gpu::FlashBackwardParameters& parameters,
                   gpu::Where where) {
   gpu::launch_before_gradients<Launcher>(parameters, where);
-  with_tiles(config.mma_kind, config.dim, true, [&]<TileConfig tiles>() {
-    if constexpr (tiles.score_mod) launch<Launcher, tiles>(parameters, where);
-  });
+  with_tiles(config.mma_kind, config.dim, config.score_mod,
+             [&]<TileConfig tiles>() { launch<Launcher, tiles>(parameters, where); });
   gpu::launch_other_gradients<Launcher>(parameters, where);
 }
 

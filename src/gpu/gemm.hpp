@@ -177,7 +177,9 @@ struct GemmSoftmax {
 
     // The same threads read what they wrote; f32 weights take its place. They are relative to the
     // largest of them: a sink may be so much larger that 16 bits could not hold them.
-    const float base = finite_max(largest);
+    // Of a row without keys the sink is all there is.
+    const RowState sink = first_state(call, r.head);
+    const float base = finite_max(largest == minus_infinity ? sink.row_max : largest);
     const semantics::DropoutStream dropout =
         semantics::dropout_stream(call.dropout, r.sequence.index, r.head);
     CompensatedSum sum = {0, 0};
@@ -192,7 +194,6 @@ struct GemmSoftmax {
     for (Index key = seen.end + Target::thread(); key < p.keys; key += threads) weights[key] = zero;
     const float total = sum_of_block<Target, threads>(sum.total());
     if (Target::thread() > 0) return;
-    const RowState sink = first_state(call, r.head);
     p.row_sums[row] = total + sink.sum * Target::exp2(sink.row_max - base);
     if (call.lse) {
       const float new_max = largest > sink.row_max ? largest : sink.row_max;

@@ -27,8 +27,7 @@ class KeyRows {
     first_ = static_cast<const Element*>(data) + semantics::row_offset(stride, origin, kv_head);
   }
   RAPT_DEVICE KeyRows(const semantics::Call& call, const semantics::Sequence& sequence,
-                      const void* data, const Index (&stride)[3],
-                      Index kv_head) requires(__is_same(Pages, PageSize))
+                      const void* data, const Index (&stride)[3], Index kv_head)
       : KeyRows(call, PageSize{call.page_size}, sequence, data, stride, kv_head) {}
 
   RAPT_DEVICE bool paged() const { return call_.page_table; }

@@ -26,7 +26,6 @@ constexpr double many_elements = 1000;
 constexpr double weight_roundings = 16;
 // Terms that are added up one after another; sums of so many then go on as one.
 constexpr double terms_of_a_tile = 64;
-constexpr double beyond_f16 = 65520;  // f16 rounds this and more to infinity
 // Sums of f32 that come near its end may leave it, before they are multiplied by a scale.
 constexpr double near_end_of_f32 = 1e36;
 // A score that may be off by more than this leaves nothing to compare.
@@ -36,6 +35,9 @@ constexpr double hopeless = 40;
 // what else is random.
 struct Uncertain {
   double value = 0, firm = 0, rounded = 0, variance = 0;
+  // What rounding takes from this very value, with its sign: equal ones lose the same. Of Z P in
+  // two ways, with Z there before the rounding and after it.
+  std::array<double, 2> lost = {};
 };
 
 // The coefficients of one pair.
@@ -89,7 +91,9 @@ class Model {
       result.weight = {
           kept_weight,
           kept_weight * of_score + pair.kept * std::min(pair.weight, roundings_.smallest),
-          square(rounding() * kept_weight), square(kept_weight * deviation)};
+          square(rounding() * kept_weight),
+          square(kept_weight * deviation),
+          {lost(kept_weight), pair.kept * lost(pair.weight)}};
     }
 
     // dS = P (Z dout · v − D).
@@ -117,12 +121,14 @@ class Model {
           weight_roundings * f32_unit;
       slope_deviation = 2 * dot.deviation / call.softcap;
     }
+    const double lost_of_dot = double(call.scale) * lost(pair.of_dot);
     product = {pair.of_dot * double(call.scale),
                scale * (score.firm * slope + std::abs(pair.of_dot) * slope_firm +
                         std::min(std::abs(pair.of_dot), roundings_.smallest)),
                square(scale * rounding() * pair.of_dot),
                square(scale) * (score.variance * square(slope) +
-                                square(std::abs(pair.of_dot) * slope_deviation))};
+                                square(std::abs(pair.of_dot) * slope_deviation)),
+               {lost_of_dot, lost_of_dot}};
     return result;
   }
 
@@ -132,6 +138,10 @@ class Model {
   }
 
  private:
+  double lost(double number) const {
+    if (!roundings_.weights_alike()) return 0;
+    return rounded_to(roundings_.weight, roundings_.smallest, number) - number;
+  }
   static double semantics_slope(const PairGradient& pair) {
     return pair.of_score == 0 ? 1 : std::abs(pair.of_dot / pair.of_score);
   }
@@ -160,6 +170,7 @@ class Sum {
       element.variance += coefficient.variance * x * x;
       element.absolute += size;
       element.squares += size * size;
+      for (std::size_t i = 0; i < 2; ++i) element.lost[i] += coefficient.lost[i] * x;
     }
     terms_.push_back({coefficient, vector});
   }
@@ -180,9 +191,11 @@ class Sum {
       const double firm =
           element.firm + f32_unit * equal_terms * alike +
           f32_unit * std::min(same_sign_roundings, count_ / 4) * std::abs(element.value);
-      const double rounded =
-          std::min(unit_ * element.absolute,
-                   std::hypot(element_deviations * std::sqrt(element.rounded), unit_ * alike));
+      // Coefficients of few values, each of many terms, round alike value by value.
+      const double lost = std::max(std::abs(element.lost[0]), std::abs(element.lost[1]));
+      const double rounded = std::min(unit_ * element.absolute,
+                                      std::hypot(element_deviations * std::sqrt(element.rounded),
+                                                 std::max(unit_ * alike, 2 * lost)));
       const double allowed = firm + rounded + element_deviations * std::sqrt(element.variance) +
                              result_unit * std::abs(element.value) + smallest_step(dtype);
       target.expected.push_back(element.value);
@@ -191,6 +204,7 @@ class Sum {
                      smallest_step(dtype) * std::abs(element.value);
       target.variance +=
           square(deviation_of_rounding * result_unit * element.value * element.value);
+      for (std::size_t i = 0; i < 2; ++i) target.lost[i] += element.lost[i] * element.value;
     }
     for (const auto& [coefficient, vector] : terms_) {
       double along = 0;
@@ -304,12 +318,6 @@ class Block {
   std::vector<Coefficients> pairs_;
   bool in_range_ = true;
 };
-
-// Whether a result is infinite for a good reason: its type does not reach as far.
-bool overflows(DType dtype, double want, double allowed, double got) {
-  return dtype == DType::f16 && std::isinf(got) && (got > 0) == (want > 0) &&
-         std::abs(want) + allowed >= beyond_f16;
-}
 
 // Keys that are stored but not in use: their gradients are zeros.
 std::vector<GradientReference::Target> unused_keys(const BackwardCall& backward,
@@ -504,6 +512,7 @@ Comparison GradientReference::compare(const Results& results) const {
   struct Whole {
     double error_squared = 0, norm_squared = 0, allowed_squared = 0, along = 0, firm = 0,
            variance = 0, elements = 0;
+    std::array<double, 2> lost = {};
   };
   std::map<std::string_view, Whole> whole;
   Comparison result;
@@ -545,6 +554,7 @@ Comparison GradientReference::compare(const Results& results) const {
     all.along += along;
     all.firm += target.firm;
     all.variance += target.variance;
+    for (std::size_t i = 0; i < 2; ++i) all.lost[i] += target.lost[i];
     all.elements += double(target.expected.size());
   }
   const Problem& p = data_.problem();
@@ -555,7 +565,8 @@ Comparison GradientReference::compare(const Results& results) const {
     result.bound = std::max(result.bound, std::sqrt(all.allowed_squared / all.norm_squared));
     if (all.elements < many_elements) continue;
     const double always = std::max(unit / 8, 32 * f32_unit);
-    const double likely = whole_deviations * std::sqrt(all.variance * most_alike(p));
+    const double likely = std::max({whole_deviations * std::sqrt(all.variance * most_alike(p)),
+                                    2 * std::abs(all.lost[0]), 2 * std::abs(all.lost[1])});
     const double allowed = always + (all.firm + likely) / all.norm_squared;
     const double off = all.along / all.norm_squared;
     checks.at_most(&Shares::whole, std::abs(off), allowed, [&, name = tensor] {

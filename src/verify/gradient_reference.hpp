@@ -36,6 +36,7 @@ class GradientReference {
     std::vector<double> expected, allowed;
     // Error times expected: what may happen to it for sure, and the variance.
     double firm = 0, variance = 0;
+    std::array<double, 2> lost = {};  // by what rounding takes from the very coefficients
   };
 
  private:

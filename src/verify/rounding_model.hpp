@@ -57,6 +57,13 @@ inline double rounded_to(double unit, double smallest, double value) {
   return large - (large - value);
 }
 
+inline constexpr double beyond_f16 = 65520;  // f16 rounds this and more to infinity
+// Whether a result is infinite for a good reason: its type does not reach as far.
+inline bool overflows(DType dtype, double want, double allowed, double got) {
+  return dtype == DType::f16 && std::isinf(got) && std::isfinite(want) && (got > 0) == (want > 0) &&
+         std::abs(want) + allowed >= beyond_f16;
+}
+
 // A pair's dot product with the scale: itself, as if no terms cancelled, and what rounding its
 // factors may do to it, as a standard deviation.
 struct PairSize {

@@ -54,6 +54,7 @@ TEST(Backward, EveryKernelIsRightAcrossItsBlocksAndTiles) {
                            "b3 h8/2 q60 kv130 d32 bf16 varlen alibi sinks backward:sinks,alibi",
                            "b1 h2/1 q300 kv290 d80/40 bf16 window60+5 backward dv:f32",
                            "b2 h1 q290 kv200 d32 bf16 causal softcap9 kv_lengths backward",
+                           "b1 h4/2 q150 kv300 d64 bf16 causal dropout0.3 backward",
                            "b2 h2/1 q130 kv300 d64 f32 window64+4 kv_lengths backward dq:f32"}) {
     expect_every_kernel_keeps_its_promise(Problem::parse(text), Device::cpu(2), 1);
   }
@@ -120,6 +121,8 @@ TEST(Backward, TheOraclesGradientsAreDifferencesOfForward) {
        {"b2 h4/2 q5 kv7 d6/5 f32 causal bias:hqk softcap3 sinks alibi backward:bias,sinks,alibi "
         "dlse",
         "b3 h2 q4 kv6 d3 f32 window2+1 offset1 bias:bk alibi:b scale0.7 backward:bias,alibi dlse",
+        "b2 h4/2 q5 kv9 d6/5 f32 causal bias:hqk softcap3 sinks alibi dropout0.4 "
+        "backward:bias,sinks,alibi dlse",
         "b2 h2/1 q3 kv5 d4/2 f32 varlen5/8 kv_lengths mask:hqk bias:1 sinks backward:bias,sinks "
         "dlse"}) {
     Example example(text);

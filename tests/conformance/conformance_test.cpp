@@ -78,6 +78,8 @@ TEST(Conformance, EveryKernelIsRightAcrossItsBlocksTilesAndChunks) {
                              "b9 h4/2 q3 kv16 d24 f16 causal scale-0.5 sinks lse",
                              "b1 h2 q3 kv600 d64 bf16 window400:0 scale0 lse",
                              "b1 h6/2 s600 d64 bf16 causal window70+4 lse",
+                             "b1 h4/2 q150 kv900 d64 bf16 causal dropout0.3 lse",
+                             "b9 h4/2 q3 kv16 d24 f16 dropout0.6 lse",
                              "b2 h2 q150 kv700 d24 f16 window40:9+300",
                              "b1 h4/1 q3 kv9000 d64 bf16 window600+700 page16 lse",
                              "b1 h1 q97 kv513 d600/700 f32 causal window20+130",

@@ -47,6 +47,7 @@ TEST(EmulatorConformance, EveryKernelIsRightAcrossItsBlocksTilesAndChunks) {
         "b1 h1 q1 kv9000 d8 f32 k@0,0,0 v@0,0,0 lse", "b1 h1 q70 kv90 d40 f32 causal scale-0.3 lse",
         "b2 h4/1 q2 kv300 d64 bf16 kv_lengths softcap5 scale-0.3",
         "b3 h2 q3 kv16 d24 f16 causal scale-0.5 sinks lse",
+        "b1 h2/1 q40 kv150 d64 bf16 causal dropout0.3 lse",
         "b1 h1 q70 kv90 d8 f32 causal scale0"}) {
     ++turn;
     for (const Device& device : emulators()) {
@@ -108,7 +109,8 @@ TEST(EmulatorConformance, EveryBackwardKernelIsRightAcrossItsTilesSpansAndSlices
         "b1 h1 q20 kv35 d256/200 f32 sinks backward:sinks", "b2 h1 q3 kv5 d600/700 f32 backward",
         "b2 h2 q70 kv40 d16 f32 varlen kv_lengths bias:hk alibi:b backward:bias,alibi",
         "b2 h2 q66 kv50 d16 bf16 bias:bqk softcap5 backward:bias", "b60 h2 q1 kv2 d16 f16 backward",
-        "b2 h2 q40 kv34 d8 f32 causal bias:1 mask:qk backward:bias"}) {
+        "b2 h2 q40 kv34 d8 f32 causal bias:1 mask:qk backward:bias",
+        "b1 h4/2 q70 kv100 d64 bf16 causal dropout0.3 backward"}) {
     expect_every_kernel_keeps_its_promise(Problem::parse(text),
                                           emulators()[static_cast<std::size_t>(++turn % 2)], 5);
   }

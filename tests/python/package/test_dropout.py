@@ -57,6 +57,11 @@ def test_dropout_p_is_another_name_of_dropout(arrays):
 
 def test_a_narrow_seed_is_copied(arrays):
     q, k, v = arrays
+    large = np.array([2**63 + 5, 1], np.uint64).view(np.int64)
+    np.testing.assert_array_equal(
+        rapt.attention(q, k, v, dropout_p=0.3, seed=[2**63 + 5, 1]),
+        rapt.attention(q, k, v, dropout_p=0.3, seed=large),
+    )
     want = rapt.attention(q, k, v, dropout_p=0.3, seed=[3, 4])
     got = rapt.attention(q, k, v, dropout_p=0.3, seed=np.int32([3, 4]))
     np.testing.assert_array_equal(got, want)

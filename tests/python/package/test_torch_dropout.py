@@ -1,5 +1,7 @@
 """Dropout through rapt.torch on CPU tensors: the pairs that a seed drops, results, gradients."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -139,7 +141,14 @@ def test_a_compiled_program_draws_anew_and_keeps_its_gradients():
         torch.testing.assert_close(one, other, rtol=0, atol=3e-5)
 
 
-@pytest.mark.parametrize("p", [0.001, 0.999, 1.0, -0.5])
+@pytest.mark.parametrize("p", [-0.5, 1.5, math.nan])
+def test_what_is_no_probability_is_told(p):
+    q, k, v = usual()
+    with pytest.raises(ValueError, match=f"dropout_p is {p}; it is a probability"):
+        flash_attn_func(q, k, v, dropout_p=p)
+
+
+@pytest.mark.parametrize("p", [0.001, 0.999, 1.0])
 def test_probabilities_beyond_its_steps_are_told(p):
     q, k, v = usual()
     with pytest.raises(NotImplementedError, match=f"dropout_p is {p}; rapt drops pairs with"):
