@@ -1,5 +1,5 @@
 // A matrix engine does the arithmetic of flash attention for one block of query rows against one
-// tile of keys: S = Q Kᵀ, P = softmax weights, O = O · rescale + P V.
+// tile of keys: S = Q Kᵀ, P = softmax weights less what dropout drops, O = O · rescale + P V.
 //
 // Each engine has its own packed form of Q, K and V, in which its inner loops read memory in order
 // whatever the tensors' strides, types and pages. The driver (flash_driver.cpp) knows none of them:

@@ -1,13 +1,14 @@
 // cpu.naive_backward: every weight and every score's gradient stored, then three products of
 // matrices. The baseline of backward.
 //
-//   1  pairs     P = e^(score(Q Kᵀ) − lse),  dS = P ∘ (dO Vᵀ − D),  dX = dS through the cap
+//   1  pairs     P = e^(score(Q Kᵀ) − lse),  dS = P ∘ (Z ∘ dO Vᵀ − D),  dX = dS through the cap
 //   2  queries   dQ = scale · dX K
-//   3  keys      dK = scale · dXᵀ Q,  dV = Pᵀ dO, summed over the heads of a group
+//   3  keys      dK = scale · dXᵀ Q,  dV = (Z ∘ P)ᵀ dO, summed over the heads of a group
 //   4  sums      dbias, dsinks, dalibi
 //
-// P, dX and, where a cap sets them apart and dbias wants it, dS are (rows of all sequences and
-// heads, kv_len) f32, in the workspace. Every sum has one order, whatever the number of threads.
+// Z is 1 without dropout. Z P, dX and, where a cap sets them apart and dbias wants it, dS are (rows
+// of all sequences and heads, kv_len) f32, in the workspace. Every sum has one order, whatever the
+// number of threads.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -332,7 +333,7 @@ class NaiveBackward {
   Executor& executor_;
   const Index threads_, widest_;
   const BackwardRows rows_;
-  float *weights_, *products_, *scores_;  // P (Z P), dX, dS (null: as dX)
+  float *weights_, *products_, *scores_;  // Z P, dX, dS (null: as dX)
   float* slope_parts_;                    // (rows): −Σ dS |p − j|
   float* scratch_;
 };

@@ -9,7 +9,7 @@
 //
 // Row maxima are reduced by shuffles among the 8 lanes that share a row; row sums stay apart in
 // them until the end. O is promoted after every span of keys. Tiles that every query sees whole
-// skip all comparisons with key ranges.
+// skip all comparisons with key ranges. Dropout takes pairs out of P after they were summed.
 #pragma once
 
 #include "src/gpu/key_rows.hpp"

@@ -7,6 +7,8 @@
 //   own Q, dO;  for each tile of keys, K and V:
 //     S = Q Kᵀ,  dP = dO Vᵀ  →  dX in registers;        dQ += dX K
 //
+// With dropout, P stands for Z P in dV.
+//
 // Seven products in place of the five of one kernel, whose blocks would all add to dQ: sums have
 // one order, and nobody waits. dbias has a kernel of its own, where a block takes the pairs that
 // share a tile of it.

@@ -2,9 +2,9 @@
 //
 //   gather    Q, K and V as dense matrices, zeros where nobody may look
 //   scores    S (rows, keys) = Q Kᵀ              by the library
-//   softmax   weights P (rows, keys), and the sum of each row
+//   softmax   weights P (rows, keys), the sum of each row, and what dropout leaves of P
 //   sums      (rows, v dim) = P V                by the library
-//   finish    out = sums / the row's sum
+//   finish    out = sums / the row's sum, scaled where there is dropout
 //
 // An item is a kv head of a sequence; its rows are the queries of all heads of the group. A library
 // wants the same sizes for all items, and knows nothing of lengths, pages and windows: each item

@@ -2,10 +2,12 @@
 // and dv. The baseline of backward, for heads of any width, and what suits few pairs of wide
 // heads and huge batches of a few.
 //
-//   pairs    P and dX, and dS where a cap sets it apart from dX, (rows, keys) in global memory
+//   pairs    Z P and dX, and dS where a cap sets it apart from dX, (rows, keys) in global memory
 //   dq       scale · Σ dX k over the keys that the row sees
-//   dk, dv   scale · Σ dX q and Σ P dout over the queries of all heads of the group
+//   dk, dv   scale · Σ dX q and Σ Z P dout over the queries of all heads of the group
 //   dbias    Σ dS over all that share an element
+//
+// Z is 1 without dropout.
 #pragma once
 
 #include "src/gpu/backward.hpp"

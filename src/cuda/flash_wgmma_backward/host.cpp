@@ -33,6 +33,7 @@ using semantics::divided_up;
 using semantics::rounded_up;
 
 constexpr Index most_dim = 128, most_length = 1000000000;
+constexpr int rows_of_block = 32;  // of rows.cuh's kernels, which have the most blocks
 
 TileConfig tiles_of(const Problem& p) {
   const TileConfig tiles = std::max(p.qk_dim, p.v_dim) <= 64 ? tiles_64 : tiles_128;
@@ -68,8 +69,9 @@ Support supports(const Problem& p, const Device& device) {
   if (const Index rows = std::max(query_rows_of(p), key_rows_of(p)); rows > most_length)
     return Support::no(
         text("it takes up to ", most_length, " packed rows; this problem has ", rows));
-  const double rows = double(p.batch) * double(rounded_up(p.q_len, 128)) * double(p.heads);
-  return gpu::blocks_fit(std::max(rows, double(p.batch) * double(p.kv_heads)), device);
+  const double blocks =
+      double(p.batch) * double(rounded_up(p.q_len, 128)) * double(p.heads) / rows_of_block;
+  return gpu::blocks_fit(std::max(blocks, double(p.batch) * double(p.kv_heads)), device);
 }
 
 // A step is a tile of queries; the blocks of the schedule, which may leave multiprocessors idle,
@@ -177,6 +179,7 @@ Parameters parameters_for(const Problem& p, const Device& device, const semantic
 
 template <TileConfig tiles>
 std::unique_ptr<const Prepared> prepare_tiles(const Task& task) {
+  find_map_functions();
   return prepared([task](const semantics::Call& call, const semantics::Gradients& gradients,
                          const Launch& launch_at) {
     const Problem p = gpu::problem_of_run(task.problem, call);

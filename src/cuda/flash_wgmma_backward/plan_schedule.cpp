@@ -44,7 +44,7 @@ Schedule plan_schedule(const Problem& p, const TileConfig& tiles, int multiproce
   best.teams = std::max(1, std::min(multiprocessors, best.pairs));
   // The order of additions follows from the members of a team: where bits must not depend on the
   // batch, they are chosen for one sequence, and are one where its lengths are bounds.
-  if (best.pairs == 0 || (p.batch_invariant && p.bounded())) return best;
+  if (best.pairs == 0 || best.query_tiles == 0 || (p.batch_invariant && p.bounded())) return best;
   const int weighed_pairs = p.batch_invariant ? static_cast<int>(p.kv_heads) : best.pairs;
   const int most = std::min(most_members, multiprocessors);
   double least = 0;

@@ -11,7 +11,6 @@ namespace {
 // From the driver that is loaded, so that nothing links to it.
 template <class Function>
 Function* driver_function(const char* name) {
-  require(cudaFree(nullptr), "start");  // the driver's functions do not start it themselves
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result = {};
   require(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result),
@@ -20,7 +19,24 @@ Function* driver_function(const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 
+struct DriverFunctions {
+  decltype(cuTensorMapEncodeTiled)* encode;
+  decltype(cuTensorMapReplaceAddress)* replace;
+};
+
+const DriverFunctions& driver_functions() {
+  static const DriverFunctions all = [] {
+    require(cudaFree(nullptr), "start");  // the driver's functions do not start it themselves
+    return DriverFunctions{
+        driver_function<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled"),
+        driver_function<decltype(cuTensorMapReplaceAddress)>("cuTensorMapReplaceAddress")};
+  }();
+  return all;
+}
+
 }  // namespace
+
+void find_map_functions() { driver_functions(); }
 
 template <int axes>
 CUtensorMap tensor_map(const MappedTensor<axes>& tensor) {
@@ -37,15 +53,13 @@ CUtensorMap tensor_map(const MappedTensor<axes>& tensor) {
         size[i] > 1 ? static_cast<cuuint64_t>(tensor.stride[i - 1]) * element_bytes : unused_stride;
   }
   CUtensorMap map;
-  static auto* const encode =
-      driver_function<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
-  const CUresult result =
-      encode(&map,
-             tensor.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                        : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-             axes, const_cast<void*>(tensor.data), size.data(), stride.data(), box.data(),
-             step.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result = driver_functions().encode(
+      &map,
+      tensor.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+      axes, const_cast<void*>(tensor.data), size.data(), stride.data(), box.data(), step.data(),
+      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) require(cudaErrorInvalidValue, "make a tensor map");
   return map;
 }
@@ -60,9 +74,7 @@ bool has_unmapped_stride(const Problem::Strides& stride, std::int64_t outer, std
 }
 
 void move_map(CUtensorMap& map, const void* data) {
-  static auto* const replace =
-      driver_function<decltype(cuTensorMapReplaceAddress)>("cuTensorMapReplaceAddress");
-  if (replace(&map, const_cast<void*>(data)) != CUDA_SUCCESS)
+  if (driver_functions().replace(&map, const_cast<void*>(data)) != CUDA_SUCCESS)
     require(cudaErrorInvalidValue, "move a tensor map");
 }
 

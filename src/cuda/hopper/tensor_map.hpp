@@ -20,6 +20,10 @@ struct MappedTensor {
   std::array<std::int64_t, axes> box;  // what one load brings
 };
 
+// Looks for what the functions below need of the driver, once, which no stream that is captured
+// allows: for plans, whose first run may be captured.
+void find_map_functions();
+
 template <int axes>
 CUtensorMap tensor_map(const MappedTensor<axes>& tensor);
 

@@ -9,7 +9,8 @@
 //
 // What the first products leave in a lane's registers is what the second ones take, rounded to 16
 // bits, or split into parts of TF32. Where sums of dk and dv do not fit into registers together,
-// keys have two kernels, eight products in all.
+// keys have two kernels, eight products in all. Under dropout Pᵀ is without the pairs that it
+// drops, and dV is scaled for the others when it is stored.
 #pragma once
 
 #include "src/gpu/flash_backward.hpp"
@@ -69,7 +70,7 @@ struct FlashMmaBackward {
 
  private:
   struct Results {
-    Sums weights = {}, of_dots = {};  // Σ P · dout; Σ dX · q, or Σ dX · k
+    Sums weights = {}, of_dots = {};  // Σ P · dout over pairs that are kept; Σ dX · q, or Σ dX · k
     CompensatedSum slope_parts[rows] = {};
   };
 
