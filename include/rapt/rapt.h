@@ -125,6 +125,8 @@ typedef struct rapt_options {
   int64_t total_kv;                  /* expected sum of kv_lengths, for estimates only */
   int64_t window_first_keys;         /* of a sequence, that window_left does not hide; 0: none */
   double dropout; /* probability that a pair is dropped, below 1, rounded to 1/256; 0: none */
+  int32_t row_invariant; /* nor on other queries, on keys that it does not see, pages and packing;
+                            implies batch_invariant */
 } rapt_options;
 
 /* Threads lent by the caller. parallel_for calls body(body_context, index) once for each index from

@@ -142,7 +142,10 @@ struct Options {
   // divides by 1 − what it was rounded to.
   double dropout = 0;
   bool batch_invariant = false;  // a row's bits do not depend on what else is in the batch
-  bool tf32 = false;             // single TF32 products allowed for f32
+  // Nor on the number of queries, on keys that it does not see, on pages and packing: a token has
+  // the same bits in prefill, in any chunk of it, and in decode. Implies batch_invariant.
+  bool row_invariant = false;
+  bool tf32 = false;  // single TF32 products allowed for f32
   // Upper bounds of one sequence, for packed queries and for packed or paged keys. Absent: the
   // largest possible.
   std::optional<std::int64_t> max_q_len = {}, max_kv_len = {};
@@ -188,9 +191,10 @@ struct RAPT_API Problem {
   float dropout = 0;  // a multiple of 1/256
   ScoreTensor bias = {}, mask = {};
   bool alibi = false, alibi_per_sequence = false;  // slopes [head], or [batch, head]
-  bool sinks = false, lse = false, batch_invariant = false, tf32 = false;
-  Strides q = {}, k = {}, v = {}, out = {};  // (batch, seq, head)
-  Strides lse_stride = {};                   // (batch, head, seq)
+  bool sinks = false, lse = false, tf32 = false;
+  bool batch_invariant = false, row_invariant = false;  // the second implies the first
+  Strides q = {}, k = {}, v = {}, out = {};             // (batch, seq, head)
+  Strides lse_stride = {};                              // (batch, head, seq)
   // Of a backward problem, whose lse is always there.
   DType dq_dtype = DType::none, dk_dtype = DType::none, dv_dtype = DType::none;  // q's, or f32
   ScoreTensor dbias = {};                             // varies as bias does

@@ -46,8 +46,9 @@ void define_call(nb::module_& module, const char* name, const char* signature, c
                      nb::object window, nb::object first_keys, nb::object offset,
                      nb::object softcap, nb::object dropout, nb::object dropout_p, nb::object scale,
                      nb::object max_q_len, nb::object max_kv_len, nb::object layout,
-                     nb::object return_lse, nb::object batch_invariant, nb::object tf32,
-                     nb::object kernel, nb::object out, nb::object out_dtype, nb::kwargs others) {
+                     nb::object return_lse, nb::object batch_invariant, nb::object row_invariant,
+                     nb::object tf32, nb::object kernel, nb::object out, nb::object out_dtype,
+                     nb::kwargs others) {
         check_positions(name, {q, k, v}, more);
         const Inputs inputs{.q = q,
                             .k = k,
@@ -67,6 +68,7 @@ void define_call(nb::module_& module, const char* name, const char* signature, c
                             .softcap = static_cast<float>(number_from("softcap", softcap)),
                             .dropout = dropout_from(dropout, dropout_p),
                             .batch_invariant = truth_from("batch_invariant", batch_invariant),
+                            .row_invariant = truth_from("row_invariant", row_invariant),
                             .tf32 = truth_from("tf32", tf32),
                             .max_q_len = optional_from(integer_from, "max_q_len", max_q_len),
                             .max_kv_len = optional_from(integer_from, "max_kv_len", max_kv_len)};
@@ -79,8 +81,9 @@ void define_call(nb::module_& module, const char* name, const char* signature, c
       "offset"_a = nb::none(), "softcap"_a.none() = 0.0, "dropout"_a = nb::none(),
       "dropout_p"_a = nb::none(), "scale"_a = nb::none(), "max_q_len"_a = nb::none(),
       "max_kv_len"_a = nb::none(), "layout"_a.none() = "bshd", "return_lse"_a.none() = false,
-      "batch_invariant"_a.none() = false, "tf32"_a.none() = false, "kernel"_a = nb::none(),
-      "out"_a = nb::none(), "out_dtype"_a = nb::none(), "others"_a, nb::sig(signature), text);
+      "batch_invariant"_a.none() = false, "row_invariant"_a.none() = false, "tf32"_a.none() = false,
+      "kernel"_a = nb::none(), "out"_a = nb::none(), "out_dtype"_a = nb::none(), "others"_a,
+      nb::sig(signature), text);
 }
 
 nb::object attention(const Inputs& inputs, const Settings& settings) {

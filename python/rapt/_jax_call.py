@@ -61,6 +61,8 @@ class Call(NamedTuple):
         options = dict(self.options)
         if "out" not in self.results:
             options.pop("out_dtype", None)
+            if options.pop("row_invariant", False):  # forward's alone
+                options["batch_invariant"] = True
             options |= {name: True for name in self.results if name in ("dbias", "dalibi")}
         return _rapt.problem(
             **arrays, **options, layout=self.layout, return_lse="lse" in self.results

@@ -42,6 +42,7 @@ def attention(
     layout: Layout = "bshd",
     return_lse: bool = False,
     batch_invariant: bool = False,
+    row_invariant: bool = False,
     tf32: bool = False,
     kernel: str | None = None,
     out: Any = None,
@@ -71,6 +72,10 @@ def attention(
                  These are int32; other integers, and lists, are copied.
     max_q_len, max_kv_len   of one packed or paged sequence; by default what can be
     return_lse   also the log-sum-exp of each row: float32, (batch, head, seq)
+    batch_invariant   a row's bits do not depend on what else is in the batch
+    row_invariant     nor on other queries, keys that it does not see, pages and packing: a token has
+                 the same bits in prefill and in decode
+    tf32         single TF32 products allowed for float32
     kernel       by name, as in rapt.kernels(); by default the fastest by estimate
     out          where to write: an array, or with return_lse a pair; not read-only; out itself of
                  q's type or float32
@@ -109,6 +114,7 @@ def attention_backward(
     max_kv_len: int | None = None,
     layout: Layout = "bshd",
     batch_invariant: bool = False,
+    row_invariant: bool = False,
     tf32: bool = False,
     kernel: str | None = None,
     dq: A | None = None,
@@ -158,6 +164,7 @@ def plan(
     layout: Layout = "bshd",
     return_lse: bool = False,
     batch_invariant: bool = False,
+    row_invariant: bool = False,
     tf32: bool = False,
     kernel: str | None = None,
     out: Any = None,
@@ -194,6 +201,7 @@ def problem(
     layout: Layout = "bshd",
     return_lse: bool = False,
     batch_invariant: bool = False,
+    row_invariant: bool = False,
     tf32: bool = False,
     kernel: str | None = None,
     out: Any = None,

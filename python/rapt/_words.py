@@ -12,7 +12,7 @@ _TENSORS = "bias mask alibi sinks q_starts kv_starts kv_lengths page_table seed"
 _BACKWARD = "lse dout dlse dq dk dv dbias dsinks dalibi"
 _KEYWORDS = {
     "attention": f"""{_TENSORS} causal window first_keys offset softcap dropout dropout_p scale
-        max_q_len max_kv_len layout return_lse batch_invariant tf32 kernel out out_dtype""",
+        max_q_len max_kv_len layout return_lse batch_invariant row_invariant tf32 kernel out out_dtype""",
     "Plan.run": f"{_TENSORS} layout out",
     "explain": "problem device kernel",
     "Plan": "problem device kernel config",

@@ -49,6 +49,7 @@ def attention(
     layout: Literal["bshd", "bhsd"] = "bshd",
     return_lse: bool = False,
     batch_invariant: bool = False,
+    row_invariant: bool = False,
     tf32: bool = False,
     kernel: str | None = None,
     out_dtype: Literal["f32"] | None = None,
@@ -63,7 +64,10 @@ def attention(
         "max_q_len": max_q_len, "max_kv_len": max_kv_len,
     }  # fmt: skip
     options = {name: _number(name, value) for name, value in numbers.items() if value is not None}
-    truths = {"causal": causal, "batch_invariant": batch_invariant, "tf32": tf32}
+    truths = {
+        "causal": causal, "batch_invariant": batch_invariant, "row_invariant": row_invariant,
+        "tf32": tf32,
+    }  # fmt: skip
     options |= {name: bool(_static(name, value)) for name, value in truths.items()}
     options |= {"window": _window(window), "out_dtype": out_dtype}
     tensors = {"q": q, "k": k, "v": v, "bias": bias, "mask": mask, "alibi": alibi, "sinks": sinks}

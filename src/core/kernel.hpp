@@ -77,6 +77,8 @@ struct Kernel {
   std::string_view name, summary;
   Backend backend;
   Operation operation = Operation::forward;
+  // Takes `batch-invariant:rows`: what a row meets, and in which order, follows from the row alone.
+  bool row_invariant = false;
   bool by_name_only;  // never chosen by itself
   Support (*supports)(const Problem&, const Device&);
   // All it can run with, best guess first; never empty.
@@ -86,6 +88,9 @@ struct Kernel {
   std::size_t (*workspace)(const Task&);
   std::unique_ptr<const Prepared> (*prepare)(const Task&);
 };
+
+// What a kernel says to a problem of any operation and invariance.
+Support support_of(const Kernel& kernel, const Problem& problem, const Device& device);
 
 // For kernels that have nothing to tune.
 inline std::vector<Config> one_empty_config(const Problem&, const Device&) { return {Config{}}; }

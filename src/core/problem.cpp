@@ -228,7 +228,8 @@ Problem Problem::of(const Arguments& a, const Options& options) {
   p.dbias = score_tensor(p, a.dbias);
   p.dsinks = a.dsinks.present();
   p.dalibi = a.dalibi.present();
-  p.batch_invariant = options.batch_invariant;
+  p.batch_invariant = options.batch_invariant || options.row_invariant;
+  p.row_invariant = options.row_invariant;
   p.tf32 = options.tf32;
   for (const TensorRule& rule : tensor_rules()) {
     const Tensor& tensor = a.*rule.member;

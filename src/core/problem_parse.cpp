@@ -198,12 +198,10 @@ class Draft {
   }
 
   bool read_flag() {
-    static const std::map<std::string_view, bool Problem::*> flags = {
-        {"sinks", &Problem::sinks},
-        {"lse", &Problem::lse},
-        {"dlse", &Problem::dlse},
-        {"batch-invariant", &Problem::batch_invariant},
-        {"tf32", &Problem::tf32}};
+    static const std::map<std::string_view, bool Problem::*> flags = {{"sinks", &Problem::sinks},
+                                                                      {"lse", &Problem::lse},
+                                                                      {"dlse", &Problem::dlse},
+                                                                      {"tf32", &Problem::tf32}};
     const auto flag = flags.find(token_.whole);
     if (flag == flags.end()) return false;
     once(token_.whole);
@@ -223,6 +221,10 @@ class Draft {
       once("alibi");
       fields_.alibi = true;
       fields_.alibi_per_sequence = word == "alibi:b";
+    } else if (word == "batch-invariant" || word == "batch-invariant:rows") {
+      once("batch-invariant");
+      fields_.batch_invariant = true;
+      fields_.row_invariant = word != "batch-invariant";
     } else if (word == "causal") {
       once("causal");
     } else {

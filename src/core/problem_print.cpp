@@ -115,7 +115,7 @@ std::string Problem::to_string() const {
   if (p.lse && p.operation == Operation::forward) result += " lse";
   if (p.operation == Operation::backward) result += backward_tokens(p);
   if (p.alignment != alignment_of_strides(p)) result += text(" align", p.alignment);
-  if (p.batch_invariant) result += " batch-invariant";
+  if (p.batch_invariant) result += p.row_invariant ? " batch-invariant:rows" : " batch-invariant";
   if (p.tf32) result += " tf32";
   return result;
 }

@@ -35,7 +35,8 @@ constexpr ProblemToken tokens[] = {
     {"dlse", "a gradient of lse is given to backward"},
     {"dq:f32", "a gradient (dq, dk, dv, dbias) in f32 where the elements are not"},
     {"align4", "pointers aligned to 4 bytes only"},
-    {"batch-invariant", "a row's bits do not depend on its batch"},
+    {"batch-invariant batch-invariant:rows",
+     "a row's bits do not depend on its batch; nor on other queries, unseen keys and pages"},
     {"tf32", "single TF32 products allowed for f32"},
 };
 

@@ -91,6 +91,18 @@ void check_dropout(const Problem& p) {
   }
 }
 
+void check_invariance(const Problem& p) {
+  if (!p.row_invariant) return;
+  if (!p.batch_invariant)
+    fault(
+        "a problem is row-invariant and not batch-invariant; the one implies the other: set both");
+  if (p.operation == Operation::backward) {
+    fault(
+        "a problem of backward is batch-invariant:rows; gradients of keys are sums over queries: ",
+        "write batch-invariant");
+  }
+}
+
 void check_strides(std::string_view what, const Shape& shape, const Problem::Strides& strides,
                    std::int64_t bytes) {
   for (const std::int64_t stride : strides) {
@@ -207,6 +219,7 @@ void validate_meaning(const Problem& p) {
   check_sizes(p);
   check_bounds(p);
   check_dropout(p);
+  check_invariance(p);
   if (p.alibi_per_sequence && !p.alibi)
     fault("slopes per sequence are said, but no slopes (alibi)");
 }

@@ -35,6 +35,7 @@ const Kernel cpu_flash = {
     .name = "cpu.flash",
     .summary = "online softmax over packed tiles, no score matrix",
     .backend = Backend::cpu,
+    .row_invariant = true,
     .by_name_only = false,
     .supports = supports,
     .configs = configs,

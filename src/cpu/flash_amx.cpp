@@ -37,6 +37,7 @@ const Kernel cpu_flash_amx = {
     .name = "cpu.flash_amx",
     .summary = "flash in bf16 on AMX tiles",
     .backend = Backend::cpu,
+    .row_invariant = true,
     .by_name_only = false,
     .supports = supports,
     .configs = configs,

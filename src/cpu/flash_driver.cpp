@@ -13,8 +13,10 @@
 // and multiplied `wide_part` dims at a time.
 //
 // A row's bits depend on the block and runs alone, so neither on the number of threads, nor on
-// how blocks were dealt into items. A row group computes only the keys that its rows see: a causal
-// problem costs half, and keys that nobody may see are never touched.
+// how blocks were dealt into items. Where they must not depend on the block either, runs begin at
+// their tile's first key: what comes before is zeros with weights of 0, so that sums over keys are
+// cut in the same places for every row. A row group computes only the keys that its rows see: a
+// causal problem costs half, and keys that nobody may see are never touched.
 #include "src/cpu/flash_driver.hpp"
 
 #include <algorithm>
@@ -68,6 +70,7 @@ struct Items {
 struct Blocking {
   FlashTiles tiles;
   bool wide;               // heads are worked on in parts
+  bool whole_tiles;        // runs begin at their tile's first key
   Index qk_part, v_part;   // dims that are packed at a time
   Index group;             // query heads of a kv head
   Index padded_rows;       // of a block: whole row groups
@@ -76,12 +79,15 @@ struct Blocking {
   bool has_long_rows;
   // Offsets into a thread's scratch memory, and its size.
   Index queries, keys, values, engine_scratch, out, long_sums, states, ranges, pointers, parts,
-      scratch_bytes;
+      zeros, scratch_bytes;
+  Index zeros_bytes;    // a key, or its value, of zeros
   Index queries_bytes;  // of a block
 
   Blocking(const Problem& p, const Device& device, const Engine& engine, FlashTiles given)
       : tiles(given) {
     wide = engine.set_scores && std::max(p.qk_dim, p.v_dim) > wide_part;
+    whole_tiles = p.row_invariant;
+    zeros_bytes = whole_tiles ? std::max(p.qk_dim, p.v_dim) * size_in_bytes(p.dtype) : 0;
     qk_part = wide ? std::min(p.qk_dim, wide_part) : p.qk_dim;
     v_part = wide ? std::min(p.v_dim, wide_part) : p.v_dim;
     if (wide) tiles.keys = std::min(tiles.keys, wide_keys);
@@ -116,6 +122,7 @@ struct Blocking {
     ranges = take((tiles.rows + padded_rows / engine.group_rows) * Index{sizeof(Range)});
     pointers = take(2 * tiles.keys * Index{sizeof(void*)});
     parts = take(std::max(tiles.keys, tiles.rows) * Index{sizeof(void*)});
+    zeros = take(zeros_bytes);
     scratch_bytes = end;
   }
 
@@ -165,12 +172,13 @@ class Flash {
     const KeyRanges keys = keys_of(blocks, count);
     const Index span = long_span * shape_.tiles.keys;
     engine_.enter();
+    std::fill_n(scratch + shape_.zeros, shape_.zeros_bytes, std::byte{0});
     for (Index i = 0; i < count; ++i) start(sequence, blocks[i], scratch);
     Range run = semantics::next_keys(keys, 0, shape_.tiles.keys);
     while (!semantics::is_empty(run)) {
       const Index tile = run.begin / shape_.tiles.keys * shape_.tiles.keys;
-      const Range inside = {run.begin - tile, run.end - tile};
-      point_at_keys(sequence, kv_head, tile, inside, scratch);
+      const Range inside = from_first_key({run.begin - tile, run.end - tile});
+      point_at_keys(sequence, kv_head, {tile, run}, scratch);
       if (!shape_.wide) {
         pack_keys(inside, {0, call_.qk_dim}, scratch);
         pack_values(inside, {0, call_.v_dim}, scratch);
@@ -191,6 +199,11 @@ class Flash {
     Index tile;
     Range keys;
   };
+
+  // Keys of a tile that are packed and multiplied, where these are seen.
+  Range from_first_key(Range seen) const {
+    return {shape_.whole_tiles && !semantics::is_empty(seen) ? 0 : seen.begin, seen.end};
+  }
 
   // The keys of a run that are among others, counted from the tile's first key.
   static Range within(const KeyRanges& keys, const Run& run) {
@@ -265,17 +278,22 @@ class Flash {
                          block.queries);
   }
 
-  // Where the keys and values of a tile begin, for the packing functions.
-  void point_at_keys(const semantics::Sequence& sequence, Index kv_head, Index tile, Range keys,
+  // Where the keys and values of a run begin, for the packing functions; before them in the tile
+  // stand zeros.
+  void point_at_keys(const semantics::Sequence& sequence, Index kv_head, const Run& run,
                      std::byte* scratch) const {
     auto** key_rows = reinterpret_cast<const std::byte**>(scratch + shape_.pointers);
     auto** value_rows = key_rows + shape_.tiles.keys;
-    for (Index key = keys.begin; key < keys.end; ++key) {
-      const auto place = semantics::key_place(call_, sequence, tile + key);
-      key_rows[key] = static_cast<const std::byte*>(call_.k) +
-                      semantics::row_offset(call_.k_stride, place, kv_head) * element_;
-      value_rows[key] = static_cast<const std::byte*>(call_.v) +
-                        semantics::row_offset(call_.v_stride, place, kv_head) * element_;
+    if (shape_.whole_tiles) {
+      std::fill_n(key_rows, run.keys.begin - run.tile, scratch + shape_.zeros);
+      std::fill_n(value_rows, run.keys.begin - run.tile, scratch + shape_.zeros);
+    }
+    for (Index key = run.keys.begin; key < run.keys.end; ++key) {
+      const auto place = semantics::key_place(call_, sequence, key);
+      key_rows[key - run.tile] = static_cast<const std::byte*>(call_.k) +
+                                 semantics::row_offset(call_.k_stride, place, kv_head) * element_;
+      value_rows[key - run.tile] = static_cast<const std::byte*>(call_.v) +
+                                   semantics::row_offset(call_.v_stride, place, kv_head) * element_;
     }
   }
 
@@ -301,7 +319,7 @@ class Flash {
   // One block against one run of keys.
   void meet(const semantics::Sequence& sequence, const Block& block, const Run& run,
             std::byte* scratch) const {
-    const Range seen = within(block.keys, run);
+    const Range seen = from_first_key(within(block.keys, run));
     if (semantics::is_empty(seen)) return;
     auto* row_keys = reinterpret_cast<Range*>(scratch + shape_.ranges);
     Range* group_keys = row_keys + shape_.tiles.rows;
@@ -346,7 +364,7 @@ class Flash {
                              run);
     if (some.begin == all.begin && some.end == all.end) {
       std::fill_n(row_keys, block.rows, all);
-      std::fill_n(group_keys, groups, all);
+      std::fill_n(group_keys, groups, from_first_key(all));
       return;
     }
     std::fill_n(group_keys, groups, Range{0, 0});
@@ -355,7 +373,7 @@ class Flash {
           within(semantics::visible_keys(call_.window, position + row, sequence.kv_len), run);
       row_keys[row] = keys;
       Range& group = group_keys[row / engine_.group_rows];
-      group = around(group, keys);
+      group = around(group, from_first_key(keys));
     }
   }
 
@@ -410,7 +428,7 @@ class Flash {
 
   // Whether the first run that a block meets sets its out, and the last one stores it.
   bool sets_out(const Block& block) const {
-    return shape_.wide && !shape_.has_long_rows &&
+    return shape_.wide && !shape_.has_long_rows && !shape_.whole_tiles &&
            !semantics::is_empty(semantics::span_of(block.keys));
   }
 

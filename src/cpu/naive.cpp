@@ -283,6 +283,7 @@ const Kernel cpu_naive = {
     .name = "cpu.naive",
     .summary = "every score stored, three passes: the baseline",
     .backend = Backend::cpu,
+    .row_invariant = true,
     .by_name_only = false,
     .supports = supports,
     .configs = one_empty_config,

@@ -228,7 +228,7 @@ struct Flash {
   }
 
   // Scores become weights; what was summed so far is brought to the new row max. Lanes that share
-  // a row share all their rows, and so what happens to huge ones.
+  // a row share all their rows, and so the branch for huge ones.
   RAPT_DEVICE static void online_softmax(float scale, float (&scores)[rows_each][keys_each],
                                          float (&row_max)[rows_each],
                                          CompensatedSum (&sums)[rows_each],
@@ -251,18 +251,19 @@ struct Flash {
     if (huge) {
       RAPT_UNROLL
       for (int i = 0; i < rows_each; ++i) {
+        if (can_be_fused(finite_max(row_max[i]))) continue;
         RAPT_UNROLL
         for (int j = 0; j < keys_each; ++j) scores[i][j] = Target::product(scores[i][j], scale);
       }
-      scale = 1;
     }
     RAPT_UNROLL
     for (int i = 0; i < rows_each; ++i) {
       const float base = finite_max(row_max[i]);
+      const float row_scale = can_be_fused(base) ? scale : 1.0f;
       float sum = 0;
       RAPT_UNROLL
       for (int j = 0; j < keys_each; ++j) {
-        scores[i][j] = Target::exp2(scores[i][j] * scale - base);
+        scores[i][j] = Target::exp2(scores[i][j] * row_scale - base);
         sum += scores[i][j];
       }
       sums[i].add(sum);

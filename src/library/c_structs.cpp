@@ -126,6 +126,7 @@ Options options_from(const rapt_options* given) {
   Options result;
   result.causal = flag_from(options.causal, "options.causal");
   result.batch_invariant = flag_from(options.batch_invariant, "options.batch_invariant");
+  result.row_invariant = flag_from(options.row_invariant, "options.row_invariant");
   result.tf32 = flag_from(options.tf32, "options.tf32");
   result.window.left = optional_from(options.has_window_left, options.window_left, "window_left");
   result.window.right =

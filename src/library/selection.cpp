@@ -26,11 +26,12 @@ void check(const Device& device) {
 // Whose bits must not depend on the batch is chosen for by what a row of it has of its own: head
 // dims, types, features; its lengths too, unless those are bounds, which other sequences set. The
 // batch is taken for one that fills the device and shares what it may: a batch of one cannot tell.
+// Whose bits must not depend on other queries and keys either is chosen for without its lengths.
 Problem as_in_any_batch(const Problem& problem) {
   constexpr std::int64_t batch = 64, queries = 256, keys = 4096;
   Problem p = problem;
   p.batch = batch;
-  if (p.bounded()) {
+  if (p.bounded() || p.row_invariant) {
     p.q_len = queries;
     p.kv_len = keys;
   }
@@ -39,8 +40,16 @@ Problem as_in_any_batch(const Problem& problem) {
   for (ScoreTensor* tensor : {&p.bias, &p.mask}) {
     tensor->varies[0] = false;
     tensor->stride[0] = 0;
+    if (!p.row_invariant) continue;
+    tensor->varies = {};
+    tensor->stride = {};
   }
   p.alibi_per_sequence = false;
+  if (p.row_invariant) {
+    p.window = {};
+    p.offset = {};
+    p.page_size = 0;
+  }
   return p;
 }
 
@@ -79,7 +88,7 @@ std::string over_limit(std::size_t bytes, std::size_t limit) {
 }
 
 Support support_of(const Kernel& kernel, const Question& question) {
-  Support support = kernel.supports(question.problem, question.device);
+  Support support = rapt::support_of(kernel, question.problem, question.device);
   if (!support || !question.workspace_limit || !configs_of(kernel, question).empty())
     return support;
   std::size_t least = std::numeric_limits<std::size_t>::max();
@@ -191,7 +200,7 @@ std::string staleness(const TunedWinner& winner, const Problem& problem, const D
   if (!may_be_chosen(kernel, {problem, device, {}})) {
     return text(kernel.name, " is never chosen on ", device.to_string());
   }
-  const Support support = kernel.supports(problem, device);
+  const Support support = rapt::support_of(kernel, problem, device);
   if (!support) return text(kernel.name, " refuses: ", support.refusal);
   if (contains(kernel.configs(problem, device), winner.config)) return "";
   return text(kernel.name, " does not run with ",

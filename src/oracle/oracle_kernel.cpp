@@ -65,6 +65,7 @@ const Kernel cpu_oracle = {
     .name = "cpu.oracle",
     .summary = "plain fp64, one row at a time: what every kernel is compared with",
     .backend = Backend::cpu,
+    .row_invariant = true,
     .by_name_only = true,
     .supports = supports,
     .configs = one_empty_config,

@@ -74,6 +74,12 @@ RAPT_PORTABLE_KERNEL(FlashBackwardHost, backward,
                      "recomputes weights in tiles, no score matrix, one order of sums");
 #undef RAPT_PORTABLE_KERNEL
 
+// Those that take `batch-invariant:rows`.
+template <class Host>
+inline constexpr bool is_row_invariant = false;
+template <>
+inline constexpr bool is_row_invariant<FlashHost> = true;
+
 // A portable kernel under its name on a backend, e.g. "cuda.tiny_kv".
 template <const Launches& launches, class Host>
 constexpr Kernel kernel_named(std::string_view name) {
@@ -82,6 +88,7 @@ constexpr Kernel kernel_named(std::string_view name) {
       .summary = Host::summary,
       .backend = launches.backend,
       .operation = Host::operation,
+      .row_invariant = is_row_invariant<Host>,
       .by_name_only = false,
       .supports =
           [](const Problem& problem, const Device& device) {

@@ -1,6 +1,7 @@
 #include "src/verify/conformance.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -8,7 +9,9 @@
 #include "src/core/call.hpp"
 #include "src/core/tensors.hpp"
 #include "src/library/registry.hpp"
+#include "src/verify/elements.hpp"
 #include "src/verify/generator.hpp"
+#include "src/verify/random.hpp"
 
 namespace rapt::verify {
 
@@ -18,6 +21,7 @@ namespace {
 
 constexpr std::int64_t most_rows = 4000;
 constexpr std::int64_t most_alone = 8;  // sequences of a batch that are run alone
+constexpr int queries_alone = 4;
 
 class Failure : public std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -80,17 +84,32 @@ class ResultPlaces {
     }
   }
 
+  // Of one query of a sequence, of forward.
+  ResultPlaces(const Data& data, const semantics::Sequence& sequence, Index query)
+      : data_(data), call_(make_call(data.problem(), data.on_host())) {
+    for (const TensorRule& rule : tensor_rules()) {
+      if (rule.wanted(data.problem()) && rule.written(Operation::forward))
+        add_rows(rule, sequence, {query, query + 1});
+    }
+  }
+
   const std::map<std::string, Places>& by_name() const { return places_; }
 
  private:
   void add_rows(const TensorRule& rule, const semantics::Sequence& sequence) {
+    const bool of_queries = rule.axes(data_.problem())[0] == Axis::q_outer;
+    const Index rows = of_queries ? sequence.q_len : semantics::stored_keys(call_, sequence);
+    add_rows(rule, sequence, {0, rows});
+  }
+
+  void add_rows(const TensorRule& rule, const semantics::Sequence& sequence,
+                semantics::Range rows) {
     const Problem& p = data_.problem();
     const Axes axes = rule.axes(p);
     const bool of_queries = axes[0] == Axis::q_outer, lse = axes[1] == Axis::head;
     const Problem::Strides& planned = *strides_in(p, rule);
     const Index stride[3] = {planned[0], planned[1], planned[2]};
-    const Index rows = of_queries ? sequence.q_len : semantics::stored_keys(call_, sequence);
-    for (Index i = 0; i < rows; ++i) {
+    for (Index i = rows.begin; i < rows.end; ++i) {
       const semantics::Place place = of_queries ? semantics::query_place(call_, sequence, i)
                                                 : semantics::key_place(call_, sequence, i);
       for (Index head = 0; head < (of_queries ? call_.heads : call_.kv_heads); ++head) {
@@ -141,6 +160,23 @@ bool same_bytes(const std::vector<std::byte>& one, const std::vector<std::byte>&
                 const Places& places) {
   return std::ranges::all_of(places, [&](const auto& place) {
     return std::memcmp(one.data() + place.first, other.data() + place.first, place.second) == 0;
+  });
+}
+
+// The same where the second has numbers.
+bool same_numbers(const std::vector<std::byte>& one, const std::vector<std::byte>& other,
+                  DType dtype, const Places& places) {
+  const auto element = static_cast<std::size_t>(size_in_bytes(dtype));
+  return std::ranges::all_of(places, [&](const auto& place) {
+    std::vector<float> numbers(place.second / element);
+    from_elements(dtype, other.data() + place.first, numbers);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const std::size_t at = place.first + i * element;
+      if (std::isfinite(numbers[i]) &&
+          std::memcmp(one.data() + at, other.data() + at, element) != 0)
+        return false;
+    }
+    return true;
   });
 }
 
@@ -242,6 +278,38 @@ std::string Case::differs_alone(const PlanOptions& options, const Results& whole
   return "";
 }
 
+// Runs some queries of some sequences alone, each with no more keys than it sees, into the same
+// memory. Where a value that is not finite is among the keys, rows that do not see it may differ.
+std::string Case::differs_by_row(const PlanOptions& options, const Results& whole) {
+  const semantics::Call call = make_call(problem_, whole_.data.on_host());
+  Random random(seed_ ^ 0x726f7773u);
+  for (int i = 0; i < queries_alone; ++i) {
+    if (problem_.batch == 0) break;
+    const semantics::Sequence sequence = semantics::sequence(call, random.below(problem_.batch));
+    if (sequence.q_len == 0) continue;
+    const Index query = random.below(sequence.q_len), position = query + sequence.offset;
+    const Index keys = semantics::end_key(call.window, position, sequence.kv_len);
+    Options alone = options_of(problem_);
+    alone.offset = position;
+    alone.max_q_len = std::nullopt;
+    if (!problem_.paged()) alone.max_kv_len = std::nullopt;
+    const Arguments arguments = one_query(problem_, whole_.data.on_device(), sequence, query, keys);
+    const Plan plan(Problem::of(arguments, alone), device_, options);
+    const Results result = run_once(plan, whole_.data, arguments);
+    const ResultPlaces places(whole_.data, sequence, query);
+    const std::string how = fmt::format("query {} of sequence {} alone, by {} {}: ", query,
+                                        sequence.index, plan.kernel(), plan.config().to_string());
+    const std::string fault = misplaced(whole_.data, places, result);
+    if (!fault.empty()) return how + fault;
+    for (const auto& [name, rows] : places.by_name()) {
+      const DType dtype = tensor_rule(name).dtype(problem_);
+      if (!same_numbers(result.at(name), whole.at(name), dtype, rows))
+        return how + "gives other bits than among others";
+    }
+  }
+  return "";
+}
+
 // Starts, lengths and pages that are wrong give wrong results, but no wrong access.
 std::string Case::harmed_by_wrong_indices(const Plan& plan) {
   Data& data = whole_.data;
@@ -259,10 +327,7 @@ std::string Case::harmed_by_wrong_indices(const Plan& plan) {
 
 Outcome Case::run(std::string_view kernel, const Config* config) {
   const Kernel& registered = find_kernel(kernel);
-  const Support support =
-      registered.operation == problem_.operation
-          ? registered.supports(problem_, device_)
-          : Support::no(fmt::format("it computes {}", name(registered.operation)));
+  const Support support = support_of(registered, problem_, device_);
   if (!support) return {Verdict::refused, support.refusal, {}, {}, {}};
   if (config) return run_config(kernel, *config);
   Outcome all;
@@ -296,6 +361,10 @@ Outcome Case::run_config(std::string_view kernel, const Config& config) {
     if (problem_.batch_invariant) {
       require(differs_alone(options, result));
       if (is_chosen(problem_, device_, kernel, config)) require(differs_alone({}, result));
+    }
+    if (problem_.row_invariant) {
+      require(differs_by_row(options, result));
+      if (is_chosen(problem_, device_, kernel, config)) require(differs_by_row({}, result));
     }
     if (device_.backend != Backend::cpu && (problem_.bounded() || problem_.paged()))
       require(harmed_by_wrong_indices(plan));

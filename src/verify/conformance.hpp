@@ -4,9 +4,9 @@
 // results is written; inputs, guards and padding stay as they were; what no row may attend to (NaN)
 // reaches no result; a second run, on the CPU with another number of threads, gives the same bits;
 // `batch-invariant` rows have the same bits alone, also by rapt's own choice of a kernel and with
-// other bounds; where sizes are bounds, the same plan is right for a batch with less in it; on a
-// GPU, index data that is wrong harms nothing. Every registered kernel passes through here, in the
-// tests and in `rapt verify`.
+// other bounds, and with `:rows` a query alone with the keys that it sees; where sizes are bounds,
+// the same plan is right for a batch with less in it; on a GPU, index data that is wrong harms
+// nothing. Every registered kernel passes through here, in the tests and in `rapt verify`.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +62,7 @@ class Case {
   // Runs the plan; throws what is wrong with the result.
   static Results run_checked(const Plan& plan, Batch& batch, Outcome& outcome);
   std::string differs_alone(const PlanOptions& options, const Results& whole);
+  std::string differs_by_row(const PlanOptions& options, const Results& whole);
   std::string harmed_by_wrong_indices(const Plan& plan);
 
   Problem problem_;

@@ -156,6 +156,7 @@ Options options_of(const Problem& p) {
   options.softcap = p.softcap;
   options.dropout = p.dropout;
   options.batch_invariant = p.batch_invariant;
+  options.row_invariant = p.row_invariant;
   options.tf32 = p.tf32;
   if (p.varlen) options.max_q_len = p.q_len;
   if (p.varlen || p.paged()) options.max_kv_len = p.kv_len;
@@ -175,6 +176,31 @@ Arguments one_sequence(const Problem& p, const Arguments& arguments, std::int64_
                   sequence * tensor.stride[0] * size_in_bytes(tensor.dtype);
     tensor.size[0] = outer == Axis::starts ? 2 : 1;
   }
+  return result;
+}
+
+Arguments one_query(const Problem& p, const Arguments& arguments,
+                    const semantics::Sequence& sequence, std::int64_t query, std::int64_t keys) {
+  Arguments result = one_sequence(p, arguments, sequence.index);
+  // A part of an axis. Broadcast ones stay as they are.
+  const auto cut = [](Tensor& tensor, std::size_t axis, std::int64_t first, std::int64_t count) {
+    tensor.data = static_cast<std::byte*>(tensor.data) +
+                  first * tensor.stride[axis] * size_in_bytes(tensor.dtype);
+    tensor.size[axis] = count;
+  };
+  for (const TensorRule& rule : tensor_rules()) {
+    Tensor& tensor = result.*rule.member;
+    if (!tensor.present()) continue;
+    const Axes axes = rule.axes(p);
+    for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+      if (axes[axis] == Axis::query) cut(tensor, axis, sequence.q_begin + query, 1);
+      if (axes[axis] == Axis::key && !p.paged()) cut(tensor, axis, sequence.kv_begin, keys);
+      if (axes[axis] == Axis::q_len) cut(tensor, axis, query, 1);
+      if (axes[axis] == Axis::kv_len && !p.paged()) cut(tensor, axis, 0, keys);
+    }
+  }
+  result.q_starts = result.kv_starts = {};
+  if (!p.paged()) result.kv_lengths = {};
   return result;
 }
 

@@ -13,6 +13,7 @@
 
 #include "rapt/rapt.hpp"
 #include "src/core/tensors.hpp"
+#include "src/semantics/call.hpp"
 #include "src/verify/guarded.hpp"
 
 namespace rapt::verify {
@@ -71,5 +72,10 @@ Options options_of(const Problem& problem);
 
 // The arguments of one sequence alone, as a batch of one.
 Arguments one_sequence(const Problem& problem, const Arguments& arguments, std::int64_t sequence);
+
+// One query of a sequence alone, with `keys` keys, of a forward call: neither packed nor, unless
+// the keys are paged, with lengths. Paged keys stay as many as they are.
+Arguments one_query(const Problem& problem, const Arguments& arguments,
+                    const semantics::Sequence& sequence, std::int64_t query, std::int64_t keys);
 
 }  // namespace rapt::verify

@@ -268,6 +268,7 @@ constexpr Feature features[] = {
     {"scale", [](const Problem& p) { return p.scale != default_scale(p.qk_dim); }},
     {"lse", [](const Problem& p) { return p.lse; }},
     {"batch-invariant", [](const Problem& p) { return p.batch_invariant; }},
+    {"row-invariant", [](const Problem& p) { return p.row_invariant; }},
     {"tf32", [](const Problem& p) { return p.tf32; }},
 };
 constexpr Feature gradient_features[] = {
@@ -330,6 +331,7 @@ Problem random_problem(std::uint64_t seed, Backend backend, Operation operation)
         random.chance(0.5) ? random.between(1, 8) : random.between(1, p.kv_len + 2);
   if (random.chance(0.1) && !p.batch_invariant)
     p.dropout = float(random.one_of<std::int64_t>({26, 26, 51, 128, random.between(1, 255)})) / 256;
+  if (random.chance(0.4) && !backward) p.row_invariant = p.batch_invariant;
   p.validate();
   return p;
 }

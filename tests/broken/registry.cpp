@@ -101,6 +101,14 @@ void depends_on_batch(const Task& task, const semantics::Call& call, const Launc
   if (call.batch > 1) flip_last_bit(task, call);
 }
 
+// Of every element of out, which is dense, the lowest bit.
+void depends_on_queries(const Task& task, const semantics::Call& call, const Launch&) {
+  if (call.q_len == 1) return;
+  const std::int64_t element = size_in_bytes(task.problem.out_dtype);
+  for (auto* at = static_cast<std::byte*>(call.out); at != end_of_out(task, call); at += element)
+    *at ^= std::byte{1};
+}
+
 void silent_alone(const Task& task, const semantics::Call& call, const Launch&) {
   auto* begin = static_cast<std::byte*>(call.out);
   if (call.batch == 1) std::memset(begin, 0xff, std::size_t(end_of_out(task, call) - begin));
@@ -181,6 +189,8 @@ std::span<const Kernel* const> registered_kernels() {
       broken("cpu.depends_on_threads", "one thread gives other bits",
              prepare_changed<depends_on_threads>),
       broken("cpu.depends_on_batch", "a batch gives other bits", prepare_changed<depends_on_batch>),
+      broken("cpu.depends_on_queries", "many queries give other bits",
+             prepare_changed<depends_on_queries>),
       broken("cpu.silent_alone", "a batch of one is left unwritten", prepare_changed<silent_alone>),
       broken("cpu.hides_nan", "NaN becomes 0", prepare_changed<hides_nan>),
       broken("cpu.slightly_off", "every element is off by 1e-5", prepare_changed<slightly_off>),

@@ -48,6 +48,8 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"cpu.depends_on_threads", plain, "a second run gives other bits"},
         Fault{"cpu.depends_on_batch", "b2 h4 s33 d32 f32 batch-invariant",
               "gives other bits than in its batch"},
+        Fault{"cpu.depends_on_queries", "b2 h4 s33 d32 f32 batch-invariant:rows",
+              "gives other bits than among others"},
         Fault{"cpu.silent_alone", "b2 h4 s33 d32 f32 batch-invariant",
               "left an element of out unwritten"},
         Fault{"cpu.breaks_promise", plain, "not today"}));

@@ -66,6 +66,7 @@ json fields_of(const Problem& p) {
           {"dropout", p.dropout},
           {"lse", p.lse},
           {"batch_invariant", p.batch_invariant},
+          {"row_invariant", p.row_invariant},
           {"tf32", p.tf32},
           {"q", p.q},
           {"k", p.k},

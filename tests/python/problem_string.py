@@ -51,6 +51,7 @@ class Problem:
     dropout: float = 0.0
     lse: bool = False
     batch_invariant: bool = False
+    row_invariant: bool = False
     tf32: bool = False
     q: list = None  # strides of (batch, seq, head)
     k: list = None
@@ -196,6 +197,7 @@ TOKENS = {
     "lse": _set(lse=True),
     f"align{N}": _set(alignment=int),
     "batch-invariant": _set(batch_invariant=True),
+    "batch-invariant:rows": _set(batch_invariant=True, row_invariant=True),
     "tf32": _set(tf32=True),
 }
 BACKWARD_TOKENS = {

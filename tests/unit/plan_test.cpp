@@ -207,7 +207,12 @@ TEST(Plan, OfWhatMustNotDependOnTheBatchHasTheSameKernelForAnyBatchAndBounds) {
         std::pair{"b1 h8 q3 kv300 d128 bf16 batch-invariant",
                   "b64 h8 q3 kv300 d128 bf16 batch-invariant"},
         std::pair{"b2 h8 q1 kv64 d64 f16 varlen2 page16 kv_lengths batch-invariant",
-                  "b9 h8 q700 kv5000 d64 f16 varlen4000 page16 kv_lengths batch-invariant"}}) {
+                  "b9 h8 q700 kv5000 d64 f16 varlen4000 page16 kv_lengths batch-invariant"},
+        std::pair{"b1 h8 q1 kv12 d64 bf16 batch-invariant:rows",
+                  "b64 h8 q700 kv5000 d64 bf16 causal bias:hqk page16 kv_lengths "
+                  "batch-invariant:rows"},
+        std::pair{"b1 h8 q1 kv5000 d600 f32 offset9 batch-invariant:rows",
+                  "b1 h8 s5000 d600 f32 causal window9 varlen batch-invariant:rows"}}) {
     const Explanation one = explain(Problem::parse(small), Device::cpu(2));
     const Explanation other = explain(Problem::parse(large), Device::cpu(2));
     EXPECT_EQ(one.kernel, other.kernel) << small;

@@ -117,6 +117,8 @@ TEST(ProblemOf, OptionsBecomeFields) {
             "b1 h2 q3 kv5 d4 f32 causal window2+1 offset-1 softcap20 scale0.125 batch-invariant "
             "tf32");
   EXPECT_TRUE(p.causal());
+  EXPECT_EQ(Problem::of(example.arguments, {.row_invariant = true}).to_string(),
+            "b1 h2 q3 kv5 d4 f32 batch-invariant:rows");
 }
 
 TEST(ProblemOf, OptionsThatContradictOrHaveNoEffectAreRefused) {

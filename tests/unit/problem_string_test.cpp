@@ -57,6 +57,7 @@ TEST(ProblemString, EveryTokenPrintsAsItIsWritten) {
                              "align4",
                              "align2",
                              "batch-invariant",
+                             "batch-invariant:rows",
                              "tf32",
                              "lse@999,99,9 lse"}) {
     const std::string text = std::string("b2 h4/2 q3 kv11 d32 f16 ") + tokens;
@@ -160,6 +161,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Fault{"s8 d4 f8", "'f8' at character 7"}, Fault{"s8 d4 causal5", "'causal5'"},
                       Fault{"s8 d4 lse1", "'lse1'"}, Fault{"s8 d4 tf32x", "'tf32x'"},
                       Fault{"s8 d4 batch-invariants", "'batch-invariants'"},
+                      Fault{"s8 d4 batch-invariant batch-invariant:rows", "batch-invariant"},
+                      Fault{"s8 d4 backward batch-invariant:rows", "sums over queries"},
                       Fault{"s8 d4 128", "'128'"}, Fault{"s8 d4 CAUSAL", "'CAUSAL'"},
                       Fault{"s8 d4 -", "'-'"}, Fault{"s8 d4 \xff\xfe", "at character 7"},
                       Fault{"s8 d4 x@1,2,3", "strides belong to one of q, k"},

@@ -22,6 +22,8 @@ pub struct Options {
     pub dropout: f64,
     /// A row's bits do not depend on what else is in the batch.
     pub batch_invariant: bool,
+    /// Nor on other queries, on keys that it does not see, pages and packing. Implies `batch_invariant`.
+    pub row_invariant: bool,
     /// Single TF32 products allowed for f32.
     pub tf32: bool,
     /// Of one packed sequence; absent: what can be.
@@ -46,6 +48,7 @@ impl Options {
         let mut raw = sys::rapt_options::new();
         raw.causal = self.causal.into();
         raw.batch_invariant = self.batch_invariant.into();
+        raw.row_invariant = self.row_invariant.into();
         raw.tf32 = self.tf32.into();
         raw.softcap = self.softcap;
         raw.dropout = self.dropout;

@@ -112,6 +112,7 @@ structs! {
         total_kv: i64,
         window_first_keys: i64,
         dropout: f64,
+        row_invariant: i32,
     }
     struct rapt_executor {
         struct_size: usize,

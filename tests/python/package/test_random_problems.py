@@ -51,6 +51,7 @@ def keywords(case, problem):
         "max_q_len": problem.q_len if problem.varlen else None,
         "max_kv_len": problem.kv_len if problem.varlen or problem.page_size else None,
         "batch_invariant": problem.batch_invariant,
+        "row_invariant": problem.row_invariant,
         "tf32": problem.tf32,
         "return_lse": problem.lse,
     }
