@@ -286,7 +286,8 @@ std::vector<Feature> features_of_operation(Operation operation) {
   std::vector<Feature> result(std::begin(features), std::end(features));
   if (operation == Operation::backward) {
     std::erase_if(result, [](const Feature& feature) {
-      return std::string_view(feature.first).find("pages") != std::string_view::npos;
+      const std::string_view name = feature.first;
+      return name.find("pages") != std::string_view::npos || name == "row-invariant";
     });
     result.insert(result.end(), std::begin(gradient_features), std::end(gradient_features));
   }

@@ -125,6 +125,7 @@ constexpr Kernel cpu_flash_model = {
     .name = "cpu.flash_model",
     .summary = "flash in bf16 on a model of AMX tiles",
     .backend = Backend::cpu,
+    .row_invariant = true,
     .by_name_only = false,
     .supports = supports,
     .configs = configs,
