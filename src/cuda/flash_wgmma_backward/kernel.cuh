@@ -3,7 +3,7 @@
 //
 // A block stays on its multiprocessor and goes through work tiles: 128 keys of a kv head, whose dK
 // and dV stay in registers while tiles of queries pass by. dQ is added to sums in memory, in an
-// order that is known beforehand (schedule.cuh).
+// order that is known beforehand (order.cuh).
 //
 //   producer     K, V, and step after step Q, dO and two numbers a row, by TMA (producer.cuh)
 //        │ rings

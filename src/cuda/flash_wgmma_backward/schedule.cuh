@@ -16,7 +16,7 @@
 // some steps apart: under a mask because their first tiles of queries are as far apart, on the way
 // back by walking backwards; where a tile of keys is seen from the first query on, because they
 // begin at different ones. That lockstep, ties by the position in the lap, *is* the order of
-// additions (storer.cuh): a block that keeps pace finds its turn come. Laps follow each other. From
+// additions (order.cuh): a block that keeps pace finds its turn come. Laps follow each other. From
 // pair to pair of a team its members change places, since short sequences have work for the first
 // of them alone.
 #pragma once
@@ -48,9 +48,6 @@ struct QueryWalk {
   }
   RAPT_DEVICE bool meets(int tile) const { return tile >= begin && tile < begin + count; }
 };
-
-// Steps that a block needs from the last of a work tile to the first of the next.
-inline constexpr int steps_between_work_tiles = 2;
 
 // Where a key tile comes in a lap: positions 0 to members − 1 on the way there, the others back.
 struct Turn {

@@ -1,7 +1,7 @@
 // Registers and shared memory of a block of flash_wgmma_backward.
 #pragma once
 
-#include "src/cuda/flash_wgmma_backward/schedule.cuh"
+#include "src/cuda/flash_wgmma_backward/order.cuh"
 #include "src/cuda/hopper/pipeline.cuh"
 #include "src/cuda/hopper/registers.cuh"
 #include "src/cuda/hopper/swizzled_tile.cuh"
@@ -21,12 +21,6 @@ struct Tiles {
 
 // A warpgroup's part of a tile of dq: 64 queries × 64 dims, in f32.
 inline constexpr int dq_part_bytes = 64 * 64 * 4;
-
-// A key tile among those of a lap: when its block meets which tiles of queries.
-struct Participant {
-  QueryWalk walk;
-  int start;  // steps that its member has made before
-};
 
 template <TileConfig config>
 struct SharedStorage {

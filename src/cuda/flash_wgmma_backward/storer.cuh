@@ -1,6 +1,7 @@
 // The storers: warps that add the block's parts of dq to the sums in memory, each when its turn has
-// come. The first one to come stores instead, so that nothing need be cleared. They take turns with
-// the steps, so that one can wait for its addition to be made while the next one's begins.
+// come (order.cuh). The first one to come stores instead, so that nothing need be cleared. They
+// take turns with the steps, so that one can wait for its addition to be made while the next one's
+// begins.
 //
 // A tile of dq lies there as warpgroups hold it, part after part: (part, 8 columns, thread, 4).
 #pragma once
@@ -38,8 +39,8 @@ class Storer {
         for (int i = 0; i < work.walk.count; ++i, ++step) {
           if (hopper::ring_index<config.storers>(step) != number_) continue;
           const int tile = work.walk.tile(i);
-          const int order = of_earlier_laps(work.sequence, turn.lap, tile) +
-                            of_this_lap(turn.position, head, i, tile);
+          const int order = additions_of_earlier_laps<config>(p_, work.sequence, turn.lap, tile) +
+                            additions_of_this_lap(turn.position, head, i, tile);
           if (Target::lane() == 0)
             add(sums + Index{tile} * tile_numbers, counters + tile, order, step);
           __syncwarp();
@@ -55,49 +56,24 @@ class Storer {
 
   // All of the work tile's lap, by their positions.
   RAPT_DEVICE void note_participants(const WorkTile& work, int group) {
-    const int lap = Turn(p_.schedule, work.key_tile).lap, members = p_.schedule.members;
-    const auto walk_at = [&](int position) {
-      return walk_of<config>(p_, work.sequence, key_tile_at(p_.schedule, lap, position));
-    };
+    const Lap<config> lap(p_, work, group);
     __syncwarp();
-    for (int i = Target::lane(); i < 2 * members; i += 32) {
-      participants_[i].walk = walk_at(i);
-      participants_[i].start =
-          i < members ? 0 : group * walk_at(2 * members - 1 - i).count + steps_between_work_tiles;
+    for (int i = Target::lane(); i < lap.participants(); i += 32) {
+      participants_[i].walk = lap.walk(i);
+      participants_[i].start = lap.start(i);
     }
     __syncwarp();
   }
 
-  // How many add to dq's tile before a work tile does: all of earlier laps that meet it, …
-  RAPT_DEVICE int of_earlier_laps(const semantics::Sequence& sequence, int lap, int tile) const {
-    if (lap == 0) return 0;
-    const Index first = Index{tile} * config.queries;
-    const Index last = semantics::smaller(first + config.queries, sequence.q_len) - 1;
-    const semantics::Range keys = semantics::keys_of_some(
-        p_.common.call.window, first + sequence.offset, last + sequence.offset, sequence.kv_len);
-    if (semantics::is_empty(keys)) return 0;
-    const int laps = p_.schedule.laps;
-    const auto below = [&](Index key_tile) {
-      const int at = static_cast<int>(key_tile);
-      return at / laps * lap + (at % laps < lap ? at % laps : lap);
-    };
-    return below(semantics::divided_up(keys.end, Index{config.keys})) -
-           below(keys.begin / config.keys);
-  }
-
-  // … and, of this lap, those that come sooner than the one at `position` in its step-th step of
-  // the head-th head of the group.
-  RAPT_DEVICE int of_this_lap(int position, int head, int step, int tile) const {
-    const auto time_of = [&](const Participant& participant, int at) {
-      return participant.start + head * participant.walk.count + at;
-    };
-    const int time = time_of(participants_[position], step);
+  // How many of the lap add to a tile before the one at `position` does in its step-th step along
+  // the group's head-th head.
+  RAPT_DEVICE int additions_of_this_lap(int position, int head, int step, int tile) const {
+    const int time = participants_[position].time(head, step);
     unsigned before = 0;
     for (int i = Target::lane(); i < 2 * p_.schedule.members; i += 32) {
       const Participant& other = participants_[i];
       if (!other.walk.meets(tile)) continue;
-      const int at = time_of(other, other.walk.step_of(tile));
-      before += at < time || (at == time && i < position);
+      before += other.adds_before(i, head, tile, position, time);
     }
     return static_cast<int>(__reduce_add_sync(Target::all_lanes, before));
   }
