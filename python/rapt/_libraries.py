@@ -119,7 +119,7 @@ _ADAPTERS = {"torch": Torch, "cupy": CuPy, "jax": Jax, "jaxlib": Jax}
 def adapter(array_type: type) -> Any:
     """The adapter for arrays of a type."""
     for base in array_type.__mro__:
-        library = base.__module__.partition(".")[0]
+        library = str(base.__module__).partition(".")[0]
         if library in _ADAPTERS:
             return _ADAPTERS[library](array_type)
     return Other()

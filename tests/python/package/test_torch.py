@@ -425,9 +425,9 @@ def test_none_is_no_tensor():
 
 def test_integers_are_no_element_type():
     q = torch.randn(2, 4, 5, 8)
-    for dtype, name in [(torch.int32, "i32"), (torch.int64, "i64")]:
+    for dtype, name in [(torch.int32, "int32"), (torch.int64, "int64"), (torch.bool, "bool")]:
         for call in (rapt.attention, scaled_dot_product_attention):
-            with pytest.raises(ValueError, match=f"^the element type is {name}; it must be f32"):
+            with pytest.raises(ValueError, match=f"^q is {name}; rapt computes in .* convert it"):
                 call(*[q.to(dtype)] * 3)
 
 
