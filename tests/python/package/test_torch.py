@@ -349,6 +349,22 @@ def test_wide_lengths_do_not_wrap_around(random, number, monkeypatch):
         rapt.attention(q, k, v, kv_lengths=torch.tensor([7, number]))
 
 
+@pytest.mark.parametrize("place", ["cpu", "cuda:0"])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "uint16", "uint32", "uint64"])
+def test_integers_of_any_size_are_lengths_and_seeds(random, monkeypatch, dtype, place):
+    q, k, v = (torch.from_numpy(array) for array in plain.inputs(random))
+    numbers = torch.tensor([7, 4], dtype=getattr(torch, dtype))
+    want = rapt.attention(q, k, v, dropout=0.3, seed=[7, 4], kv_lengths=[7, 4])
+    monkeypatch.setattr(_libraries, "_device", lambda array: place)
+    got = rapt.attention(q, k, v, dropout=0.3, seed=numbers, kv_lengths=numbers)
+    assert torch.equal(got, want)
+    if place != "cpu":  # nobody looks at them, and the kernel here refuses the nearest
+        most = np.iinfo(dtype).max
+        numbers[1] = most
+        with pytest.raises(ValueError, match=f"kv_lengths.* {min(most, 2**31 - 1)}"):
+            rapt.attention(q, k, v, kv_lengths=numbers)
+
+
 def test_tensors_are_taken_without_a_copy(random):
     arrays = plain.inputs(random)
     q, k, v = (torch.from_numpy(array) for array in arrays)
