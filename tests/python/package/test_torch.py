@@ -423,6 +423,12 @@ def test_whatever_is_no_dense_tensor_gets_a_sentence():
         scaled_dot_product_attention(q.numpy(), q, q)
     with pytest.raises(TypeError, match="value is a numpy.ndarray"):
         scaled_dot_product_attention(q, q, q.numpy())
+    for requires_grad in (False, True):
+        q.requires_grad_(requires_grad)
+        for name, value in [("dropout_p", None), ("dropout_p", "0.1"), ("scale", "x")]:
+            with pytest.raises(TypeError, match=f"^{name} is (None|a str); it is a number$"):
+                scaled_dot_product_attention(q, q, q, **{name: value})
+    q = q.detach()
     with pytest.raises(NotImplementedError, match="key is sparse .* give key.to_dense"):
         scaled_dot_product_attention(q, q.to_sparse(), q)
     for layout in (torch.strided, torch.jagged):
