@@ -3,7 +3,7 @@
     help_texts.py _rapt.pyi texts.hpp
 
 A function f gives f_signature and f_text, a class C gives C_text, its method m C_m_signature and
-C_m_text."""
+C_m_text, its __init__ those of C_init."""
 
 import ast
 import inspect
@@ -16,14 +16,14 @@ def literal(text):
 
 
 def lines(node, prefix=""):
-    name = prefix + node.name
+    name = prefix + node.name.strip("_")
     text = inspect.cleandoc(ast.get_docstring(node) or "")
     yield f"inline constexpr const char* {name}_text = {literal(text)};"
     if isinstance(node, ast.ClassDef):
         for member in node.body:
             # Properties have neither here.
             if isinstance(member, ast.FunctionDef) and not member.decorator_list:
-                if not member.name.startswith("__"):
+                if member.name == "__init__" or not member.name.startswith("__"):
                     yield from lines(member, name + "_")
         return
     node.body = []

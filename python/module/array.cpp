@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "python/module/fault.hpp"
+#include "python/module/values.hpp"
 
 namespace rapt_python {
 namespace {
@@ -24,10 +25,10 @@ const dlpack::ExchangeApi* find_exchange(nb::handle type) {
 }
 
 Library find_library(nb::handle type) {
-  const nb::str module = nb::borrow<nb::str>(type.attr("__module__"));
+  const nb::object module = type.attr("__module__");
   Library library;
   library.exchange = find_exchange(type);
-  library.numpy = !library.exchange && std::string_view(module.c_str()) == "numpy";
+  library.numpy = !library.exchange && utf8_of(module) == "numpy";
   if (library.numpy) return library;
   const nb::object adapter = nb::module_::import_("rapt._libraries").attr("adapter")(type);
   library.empty = adapter.attr("empty");
@@ -55,6 +56,7 @@ DType dtype_of(dlpack::DataType type) {
 }
 
 std::string text_of(dlpack::DataType type) {
+  if (type.code == dlpack::bool_) return "bool";
   const char* kind = type.code == dlpack::int_       ? "int"
                      : type.code == dlpack::uint_    ? "uint"
                      : type.code == dlpack::float_   ? "float"
@@ -201,7 +203,7 @@ Array::Array(std::string_view name, nb::handle object, void* stream) {
     } catch (nb::python_error&) {
       if (!nb::hasattr(object, "__dlpack__")) {
         fault(
-            name, " is a ", nb::type_name(object.type()).c_str(),
+            name, " is ", kind_of(object),
             "; rapt takes arrays that speak DLPack, such as NumPy's, PyTorch's, JAX's and CuPy's");
       }
       if (!library.numpy || !is_numpy_bfloat16(object)) throw;
@@ -221,12 +223,16 @@ Array::Array(std::string_view name, nb::handle object, void* stream) {
     }
     dtype_ = bits_only ? DType::bf16 : dtype_of(view_.dtype);
   }
-  if (dtype_ == DType::none) {
-    fault(name, " is ", text_of(view_.dtype),
-          "; rapt computes in float32, float16 and bfloat16, and takes lengths, starts and page "
-          "tables as int32, masks as bool: convert it first");
-  }
+  if (dtype_ == DType::none) refuse_type(name);
   if (view_.axes > 4) fault(name, " has ", std::to_string(view_.axes), " axes; 4 are the most");
+}
+
+std::string Array::element_type() const { return text_of(view_.dtype); }
+
+void Array::refuse_type(std::string_view name) const {
+  fault(name, " is ", element_type(),
+        "; rapt computes in float32, float16 and bfloat16, and takes lengths, starts and page "
+        "tables as int32, seeds as int64, masks as bool: convert it first");
 }
 
 rapt::Tensor Array::tensor(int first) const {

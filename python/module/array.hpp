@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "python/module/dlpack.hpp"
@@ -42,6 +43,10 @@ class Array {
   bool read_only() const { return read_only_; }
   dlpack::Device device() const { return view_.device; }
   rapt::DType dtype() const { return dtype_; }
+  // As its library calls it: "int64".
+  std::string element_type() const;
+  // For an array of another type than rapt takes it in.
+  [[noreturn]] void refuse_type(std::string_view name) const;
 
   // The array as four axes, its own from `first` on; the others have size 1.
   rapt::Tensor tensor(int first) const;

@@ -54,14 +54,14 @@ void define_explain(nb::module_& module) {
       "explain",
       [](nb::object problem, nb::args more, nb::object device, nb::object kernel,
          nb::kwargs others) {
-        check_positions("explain", {problem}, more);
+        take_positions("explain", {{"problem", problem}}, more, others);
         for (const auto& other : others) refuse_keyword("explain", other.first);
         const std::string text = text_from("problem", problem), on = text_from("device", device);
         const std::string name = optional_from(text_from, "kernel", kernel).value_or("");
         return rapt::explain(rapt::Problem::parse(text), rapt::Device::parse(on), {.kernel = name});
       },
-      "problem"_a = nb::none(), "more"_a, "device"_a.none() = "cpu", "kernel"_a = nb::none(),
-      "others"_a, nb::sig(help::explain_signature), help::explain_text);
+      by_position(), "more"_a, "device"_a.none() = "cpu", "kernel"_a = nb::none(), "others"_a,
+      nb::sig(help::explain_signature), help::explain_text);
 }
 
 void define_devices(nb::module_& module) {
@@ -105,9 +105,8 @@ void define_catalogue(nb::module_& module) {
   define_devices(module);
   define_kernels(module);
   module.def("version", [] { return std::string(rapt::version()); });
-  module.def("merge", &merge, "first"_a = nb::none(), "second"_a = nb::none(), "more"_a,
-             "layout"_a.none() = "bshd", "out"_a = nb::none(), "others"_a,
-             nb::sig(help::merge_signature), help::merge_text);
+  module.def("merge", &merge, by_position(), by_position(), "more"_a, "layout"_a.none() = "bshd",
+             "out"_a = nb::none(), "others"_a, nb::sig(help::merge_signature), help::merge_text);
 }
 
 }  // namespace rapt_python

@@ -55,9 +55,9 @@ nb::object new_like(nb::handle object, const Array& array) {
 
 }  // namespace
 
-nb::object merge(const nb::object& first, const nb::object& second, const nb::args& more,
-                 const nb::object& layout_name, const nb::object& out, const nb::kwargs& others) {
-  check_positions("merge", {first, second}, more);
+nb::object merge(nb::object first, nb::object second, const nb::args& more,
+                 const nb::object& layout_name, const nb::object& out, nb::kwargs others) {
+  take_positions("merge", {{"first", first}, {"second", second}}, more, others);
   for (const auto& other : others) refuse_keyword("merge", other.first);
   const std::string layout = text_from("layout", layout_name);
   if (layout != "bshd" && layout != "bhsd")

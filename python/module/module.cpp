@@ -5,6 +5,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
+
 #include "python/module/catalogue.hpp"
 #include "python/module/help_texts.hpp"
 #include "python/module/interruptible.hpp"
@@ -49,7 +51,7 @@ void define_call(nb::module_& module, const char* name, const char* signature, c
                      nb::object return_lse, nb::object batch_invariant, nb::object row_invariant,
                      nb::object tf32, nb::object kernel, nb::object out, nb::object out_dtype,
                      nb::kwargs others) {
-        check_positions(name, {q, k, v}, more);
+        take_positions(name, {{"q", q}, {"k", k}, {"v", v}}, more, others);
         const Inputs inputs{.q = q,
                             .k = k,
                             .v = v,
@@ -64,8 +66,8 @@ void define_call(nb::module_& module, const char* name, const char* signature, c
         settings.options = {.causal = truth_from("causal", causal),
                             .window = window_from(window, first),
                             .offset = optional_from(integer_from, "offset", offset),
-                            .scale = optional_from(number_from, "scale", scale),
-                            .softcap = static_cast<float>(number_from("softcap", softcap)),
+                            .scale = optional_from(float_from, "scale", scale),
+                            .softcap = float_from("softcap", softcap),
                             .dropout = dropout_from(dropout, dropout_p),
                             .batch_invariant = truth_from("batch_invariant", batch_invariant),
                             .row_invariant = truth_from("row_invariant", row_invariant),
@@ -76,14 +78,13 @@ void define_call(nb::module_& module, const char* name, const char* signature, c
         settings.layout = inputs.layout;
         return action(inputs, settings);
       },
-      "q"_a = nb::none(), "k"_a = nb::none(), "v"_a = nb::none(), "more"_a,
-      "causal"_a.none() = false, "window"_a = nb::none(), "first_keys"_a.none() = 0,
-      "offset"_a = nb::none(), "softcap"_a.none() = 0.0, "dropout"_a = nb::none(),
-      "dropout_p"_a = nb::none(), "scale"_a = nb::none(), "max_q_len"_a = nb::none(),
-      "max_kv_len"_a = nb::none(), "layout"_a.none() = "bshd", "return_lse"_a.none() = false,
-      "batch_invariant"_a.none() = false, "row_invariant"_a.none() = false, "tf32"_a.none() = false,
-      "kernel"_a = nb::none(), "out"_a = nb::none(), "out_dtype"_a = nb::none(), "others"_a,
-      nb::sig(signature), text);
+      by_position(), by_position(), by_position(), "more"_a, "causal"_a.none() = false,
+      "window"_a = nb::none(), "first_keys"_a.none() = 0, "offset"_a = nb::none(),
+      "softcap"_a.none() = 0.0, "dropout"_a = nb::none(), "dropout_p"_a = nb::none(),
+      "scale"_a = nb::none(), "max_q_len"_a = nb::none(), "max_kv_len"_a = nb::none(),
+      "layout"_a.none() = "bshd", "return_lse"_a.none() = false, "batch_invariant"_a.none() = false,
+      "row_invariant"_a.none() = false, "tf32"_a.none() = false, "kernel"_a = nb::none(),
+      "out"_a = nb::none(), "out_dtype"_a = nb::none(), "others"_a, nb::sig(signature), text);
 }
 
 nb::object attention(const Inputs& inputs, const Settings& settings) {
@@ -128,7 +129,7 @@ std::string problem(Inputs inputs, const Settings& settings) {
 nb::object run_plan(const Plan& self, nb::object q, nb::object k, nb::object v, nb::args more,
                     nb::object other_layout, nb::object out, nb::kwargs others) {
   constexpr const char* name = "Plan.run";
-  check_positions(name, {q, k, v}, more);
+  take_positions(name, {{"q", q}, {"k", k}, {"v", v}}, more, others);
   const rapt::Plan& plan = self.plan;
   const rapt::Problem& problem = plan.problem();
   const bool forward = problem.operation == rapt::Operation::forward;
@@ -160,7 +161,7 @@ void define_plan(nb::module_& module) {
           "__init__",
           [](Plan* self, nb::object problem, nb::args more, nb::object device, nb::object kernel,
              nb::object config, nb::kwargs others) {
-            check_positions("Plan", {problem}, more);
+            take_positions("Plan", {{"problem", problem}}, more, others);
             for (const auto& other : others) refuse_keyword("Plan", other.first);
             const std::string text = text_from("problem", problem);
             const std::string on = text_from("device", device);
@@ -171,8 +172,8 @@ void define_plan(nb::module_& module) {
                                     named.value_or(""), rapt::Config::parse(options.value_or("")),
                                     heads_first ? "bhsd" : "bshd"));
           },
-          "problem"_a = nb::none(), "more"_a, "device"_a.none() = "cpu", "kernel"_a = nb::none(),
-          "config"_a = nb::none(), "others"_a)
+          by_position(), "more"_a, "device"_a.none() = "cpu", "kernel"_a = nb::none(),
+          "config"_a = nb::none(), "others"_a, nb::sig(help::Plan_init_signature))
       .def("__getstate__",
            [](const Plan& self) {
              return nb::make_tuple(self.plan.problem().to_string(), self.plan.device().to_string(),
@@ -196,7 +197,7 @@ void define_plan(nb::module_& module) {
              return "<rapt.Plan '" + self.plan.problem().to_string() + "' on " +
                     self.plan.device().to_string() + ": " + std::string(self.plan.kernel()) + ">";
            })
-      .def("run", &run_plan, "q"_a = nb::none(), "k"_a = nb::none(), "v"_a = nb::none(), "more"_a,
+      .def("run", &run_plan, by_position(), by_position(), by_position(), "more"_a,
            "layout"_a = nb::none(), "out"_a = nb::none(), "others"_a,
            nb::sig(help::Plan_run_signature), help::Plan_run_text);
 }
@@ -224,7 +225,11 @@ NB_MODULE(_rapt, module) {
     try {
       std::rethrow_exception(thrown);
     } catch (const rapt::Error& error) {
-      PyErr_SetString(exception_of(error.code()), error.what());
+      // A sentence may name a byte of a longer character.
+      const char* text = error.what();
+      const auto length = static_cast<Py_ssize_t>(std::strlen(text));
+      const nb::object sentence = nb::steal(PyUnicode_DecodeUTF8(text, length, "backslashreplace"));
+      if (sentence.is_valid()) PyErr_SetObject(exception_of(error.code()), sentence.ptr());
     }
   });
   define_call(module, "attention", help::attention_signature, help::attention_text, attention);

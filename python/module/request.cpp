@@ -14,6 +14,10 @@ std::string axes_of(const Array& array) {
   return std::to_string(array.axes()) + (array.axes() == 1 ? " axis" : " axes");
 }
 
+bool is_floating_point(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
 std::string text_of(const std::array<std::int64_t, 4>& sizes, int axes) {
   std::string text;
   for (int axis = 4 - axes; axis < 4; ++axis)
@@ -24,9 +28,10 @@ std::string text_of(const std::array<std::int64_t, 4>& sizes, int axes) {
 // Whether a call names it by a keyword, beside q, k, v and out. A forward call asks for lse by
 // return_lse.
 bool is_optional(const rapt::TensorInfo& info, rapt::Operation operation) {
-  if (operation == rapt::Operation::backward)
-    return info.backward.use != rapt::TensorInfo::Use::none;
-  return info.forward.use == rapt::TensorInfo::Use::reads && !info.forward.needed;
+  const bool read = info.forward.use == rapt::TensorInfo::Use::reads;
+  if (operation == rapt::Operation::forward) return read && !info.forward.needed;
+  const bool by_position = read && info.forward.needed;
+  return info.backward.use != rapt::TensorInfo::Use::none && !by_position;
 }
 
 // What a keyword names; null: nothing. `lengths` is short for kv_lengths.
@@ -122,6 +127,7 @@ const Array& Request::import(const char* name, nb::handle object) {
 
 Tensor Request::main_tensor(const char* name, nb::handle object) {
   const Array& array = import(name, object);
+  if (!is_floating_point(array.dtype())) array.refuse_type(name);
   if (array.axes() < 3) {
     fault(std::string(name) + " has " + axes_of(array) +
           "; it needs four (three where there is no batch axis)");
@@ -132,12 +138,12 @@ Tensor Request::main_tensor(const char* name, nb::handle object) {
 
 void Request::read_others(const nb::kwargs& others, const char* function) {
   for (const auto& [key, object] : others) {
-    const char* name = nb::borrow<nb::str>(key).c_str();
+    const std::string_view name = utf8_of(key).value_or("");
     const rapt::TensorInfo* info = optional_tensor(name, operation_);
     if (!info) refuse_keyword(function, key);
     if (object.is_none() || info->backward.use == rapt::TensorInfo::Use::writes) continue;
     if ((arguments_.*info->member).present()) refuse_two_names("kv_lengths", "lengths");
-    arguments_.*info->member = tensor(*info, name, object);
+    arguments_.*info->member = tensor(*info, name.data(), object);
   }
 }
 
@@ -150,7 +156,8 @@ Tensor Request::tensor(const rapt::TensorInfo& info, const char* name, nb::handl
 }
 
 // Lists, and integers of another size than rapt takes, are copied into an array of q's library.
-const Array& Request::import_other(const char* name, nb::handle object) {
+const Array& Request::import_other(const rapt::TensorInfo& info, const char* name,
+                                   nb::handle object) {
   const auto convert = [&] {
     return nb::module_::import_("rapt._libraries").attr("converted")(name, object, like_);
   };
@@ -161,8 +168,9 @@ const Array& Request::import_other(const char* name, nb::handle object) {
   nb::object copy;
   try {
     const Array& array = import(name, object);
-    const DType other = std::string_view(name) == "seed" ? DType::i32 : DType::i64;
-    if (array.dtype() != other) return array;
+    const DType wanted = info.name == "seed" ? DType::i64 : DType::i32;
+    const bool is_taken = array.dtype() == wanted || is_floating_point(array.dtype());
+    if (is_taken || info.form == rapt::TensorInfo::Form::pairs) return array;
     copy = convert();
     if (copy.is_none()) return array;
   } catch (const rapt::Error&) {
@@ -174,7 +182,12 @@ const Array& Request::import_other(const char* name, nb::handle object) {
 }
 
 Tensor Request::other_tensor(const rapt::TensorInfo& info, const char* name, nb::handle object) {
-  const Array& array = import_other(name, object);
+  const Array& array = import_other(info, name, object);
+  if (info.name == "mask" && array.dtype() != DType::u8) {
+    fault("mask is ", array.element_type(),
+          "; it is bool, True where a pair may attend: convert it, or give what is added to scores "
+          "as bias");
+  }
   if (info.form == rapt::TensorInfo::Form::pairs) return array.tensor(4 - array.axes());
   if (array.axes() < info.least_axes || array.axes() > info.most_axes) {
     fault(std::string(name) + " has " + axes_of(array) + "; it needs " +

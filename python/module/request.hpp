@@ -51,7 +51,7 @@ class Request {
   const Array& import(const char* name, nb::handle object);
   rapt::Tensor main_tensor(const char* name, nb::handle object);
   void read_others(const nb::kwargs& others, const char* function);
-  const Array& import_other(const char* name, nb::handle object);
+  const Array& import_other(const rapt::TensorInfo& info, const char* name, nb::handle object);
   rapt::Tensor other_tensor(const rapt::TensorInfo& info, const char* name, nb::handle object);
   rapt::Tensor lse_tensor(const char* name, nb::handle object);
   rapt::Tensor tensor(const rapt::TensorInfo& info, const char* name, nb::handle object);
@@ -92,8 +92,8 @@ rapt::Problem problem_of(const Request& request, const rapt::Options& options,
                          const std::string& layout);
 
 // Two results (out, lse) over disjoint sets of keys as one.
-nb::object merge(const nb::object& first, const nb::object& second, const nb::args& more,
-                 const nb::object& layout, const nb::object& out, const nb::kwargs& others);
+nb::object merge(nb::object first, nb::object second, const nb::args& more,
+                 const nb::object& layout, const nb::object& out, nb::kwargs others);
 
 // The plan of a problem, made at its first use and remembered.
 rapt::Plan remembered_plan(const Request& request, const Settings& settings);

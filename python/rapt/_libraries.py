@@ -9,6 +9,8 @@ more than its memory, or has none of its own, in the one library that has such."
 
 from __future__ import annotations
 
+import contextlib
+import numbers
 from typing import Any
 
 from . import _rapt
@@ -119,7 +121,7 @@ _ADAPTERS = {"torch": Torch, "cupy": CuPy, "jax": Jax, "jaxlib": Jax}
 def adapter(array_type: type) -> Any:
     """The adapter for arrays of a type."""
     for base in array_type.__mro__:
-        library = base.__module__.partition(".")[0]
+        library = str(base.__module__).partition(".")[0]
         if library in _ADAPTERS:
             return _ADAPTERS[library](array_type)
     return Other()
@@ -128,37 +130,63 @@ def adapter(array_type: type) -> Any:
 _INDICES = ("q_starts", "kv_starts", "kv_lengths", "lengths", "page_table")
 _LOGITS = ("alibi", "sinks", "bias")
 _INTEGERS = (*_INDICES, "seed")
+# Of PyTorch; its versions before 2.3 lack some.
+_INTEGER_TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
 def converted(name: str, given: Any, like: Any) -> Any:
     """An array as rapt takes it, of q's library and on q's device, from a list or tuple of numbers, or
     from integers that are not int32 (a seed's: int64); None from anything else."""
-    import numpy as np
-
-    library = type(given).__module__.partition(".")[0]
     if isinstance(given, (list, tuple)):
-        if name == "seed" and all(isinstance(number, int) for number in given):
-            given = [number % 2**64 for number in given]  # NumPy would make floats of large ones
-            return _like(integers(name, np.array(given, np.uint64)), like)
-        numbers = np.asarray(given)
-        if name in _INTEGERS and (numbers.dtype.kind in "iu" or not numbers.size):
-            return _like(integers(name, numbers), like)
-        if name in _LOGITS and numbers.dtype.kind in "fiu":
-            return _like(numbers.astype(np.float32), like)
-        if name == "mask" and numbers.dtype == bool:
-            return _like(numbers, like)
-        kind = "integers" if name in _INTEGERS else "bools" if name == "mask" else "numbers"
-        raise ValueError(f"{name} is a {type(given).__name__} of something else than {kind}")
+        return _like(_of_list(name, given), like)
+    if name == "seed" and isinstance(given, numbers.Integral):
+        raise ValueError(
+            f"seed is {int(given)}; a seed is two integers, a seed and an offset: give "
+            f"[{int(given)}, 0]"
+        )
+    library = _library(given)
     if name not in _INTEGERS or library not in ("numpy", "torch", "cupy", "jax", "jaxlib"):
         return None
     if library == "torch":
         torch = _torch()
         wanted = torch.int64 if name == "seed" else torch.int32
-        others = {torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8} - {wanted}
+        others = {getattr(torch, kind, None) for kind in _INTEGER_TYPES} - {wanted}
         if given.dtype not in others:
             return None
         return (given if name == "seed" else _fitting(name, given)).to(wanted)
     return integers(name, given) if given.dtype.kind in "iu" else None
+
+
+def _of_list(name: str, given: Any) -> Any:
+    """NumPy's array of a list or tuple of numbers."""
+    import numpy as np
+
+    if name == "seed" and all(isinstance(number, numbers.Integral) for number in given):
+        given = [int(number) % 2**64 for number in given]  # NumPy would make floats of large ones
+        return integers(name, np.array(given, np.uint64))
+    kind = "integers" if name in _INTEGERS else "bools" if name == "mask" else "numbers"
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        raise ValueError(
+            f"{name} is a {type(given).__name__} whose rows are not of one length; it takes {kind}, "
+            "as many in each row"
+        ) from None
+    if name in _INTEGERS and array.dtype.kind in "fO":  # NumPy's for large integers, and for none
+        exact = np.array(given, object)
+        if all(isinstance(number, numbers.Integral) for number in exact.flat):
+            return integers(name, exact)
+    if name in _INTEGERS and array.dtype.kind in "iu":
+        return integers(name, array)
+    if name in _LOGITS and array.dtype.kind in "fiu":
+        return array.astype(np.float32)
+    if name == "mask" and array.dtype == bool:
+        return array
+    raise ValueError(f"{name} is a {type(given).__name__} of something else than {kind}")
+
+
+def _library(array: Any) -> str:
+    return str(type(array).__module__).partition(".")[0]
 
 
 def _torch() -> Any:
@@ -167,49 +195,67 @@ def _torch() -> Any:
     return torch
 
 
-def integers(name: str, numbers: Any) -> Any:
+def integers(name: str, array: Any) -> Any:
     """An array of integers of NumPy, CuPy or JAX in the type that rapt takes."""
-    if name == "seed":
-        return numbers.astype("int64")
-    return _fitting(name, numbers).astype("int32")
+    if name != "seed":
+        return _fitting(name, array).astype("int32")
+    with _jax_in_64_bits() if _library(array) in ("jax", "jaxlib") else contextlib.nullcontext():
+        return array.astype("int64")
+
+
+def _jax_in_64_bits() -> Any:
+    """JAX makes 32 bits of 64 elsewhere, unless its user has asked for them."""
+    import jax
+
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    from jax.experimental import enable_x64
+
+    return enable_x64(True)
 
 
 _LEAST, _MOST = -(2**31), 2**31 - 1  # of int32
 
 
-def _fitting(name: str, numbers: Any) -> Any:
+def _fitting(name: str, array: Any) -> Any:
     """Integers that int32 holds. Where looking at them would wait for a GPU, others become the
     nearest of these, which kernels clamp further; on the CPU they are an error."""
     import numpy as np
 
-    if _device(numbers) != "cpu":
-        return clamped(numbers)
-    seen = np.asarray(numbers)  # outside of what a compiler traces
+    if _device(array) != "cpu":
+        return clamped(array)
+    seen = np.asarray(array)  # outside of what a compiler traces
     for number in (int(seen.min()), int(seen.max())) if seen.size else ():
         if not _LEAST <= number <= _MOST:
             raise ValueError(f"{name} has {number}; numbers are from {_LEAST} to {_MOST}")
-    return numbers
+    return array
 
 
-def clamped(numbers: Any) -> Any:
+def clamped(array: Any) -> Any:
     """Each integer as the nearest that int32 holds."""
     import numpy as np
 
-    kind = np.iinfo(str(numbers.dtype).replace("torch.", ""))
-    return numbers.clip(max(kind.min, _LEAST), min(kind.max, _MOST))
+    if _library(array) == "torch":  # which computes little with unsigned ones
+        is_large = array.dtype == getattr(_torch(), "uint64", None)
+        array = array.to(_torch().int64)
+        # What int64 does not hold has become negative.
+        array = array.masked_fill(array < 0, _MOST) if is_large else array
+    kind = np.iinfo(str(array.dtype).replace("torch.", ""))
+    return array.clip(max(kind.min, _LEAST), min(kind.max, _MOST))
 
 
-def _like(numbers: Any, like: Any) -> Any:
-    library = type(like).__module__.partition(".")[0]
+def _like(array: Any, like: Any) -> Any:
+    library = _library(like)
     if library == "torch":
-        return _torch().as_tensor(numbers, device=like.device)
+        return _torch().as_tensor(array, device=like.device)
     if library == "cupy":
         import cupy
 
         with like.device:
-            return cupy.asarray(numbers)
+            return cupy.asarray(array)
     if library in ("jax", "jaxlib"):
         import jax
 
-        return jax.device_put(numbers, next(iter(like.devices())))
-    return numbers
+        with _jax_in_64_bits():
+            return jax.device_put(array, next(iter(like.devices())))
+    return array

@@ -64,7 +64,8 @@ def attention(
     dropout      probability that a pair is dropped, rounded to a multiple of 1/256; others then count
                  1 / (1 − that). Which ones follows from the seed and the pair alone (`dropout_p` is
                  the same)
-    seed         of dropout: two int64, a seed and an offset; on a GPU in its memory
+    seed         of dropout: two int64, a seed and an offset, on a GPU in its memory; other integers,
+                 and lists, are copied
     scale        any finite number; 1/√dim unless given
     q_starts, kv_starts   batch + 1: where packed sequences start, with the total at the end
     kv_lengths   batch: how many keys of each sequence are in use (`lengths` is the same)

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from ._torch_kinds import check_numbers
+
 _MASK = 0xFFFFFFFF
 
 
@@ -16,6 +18,7 @@ def dropout_options(probability: float, q: torch.Tensor) -> dict[str, Any]:
     they do from PyTorch's generator."""
     if probability == 0:
         return {}
+    check_numbers(dropout_p=probability)
     if not 0 <= probability <= 1:
         raise ValueError(f"dropout_p is {probability}; it is a probability, from 0 to 1")
     if not 1 / 512 <= probability < 1 - 1 / 512:
@@ -46,6 +49,8 @@ def signed_weights(
     dropped and 0 where it is not seen, (batch, head, query, key). q and k are (batch, seq, head, dim),
     padded where there are lengths. It holds every pair: for tests."""
     heads, q_len, kv_len = q.shape[2], q.shape[1], k.shape[1]
+    if kv_len == 0:  # no score is the largest
+        return q.new_zeros(q.shape[0], heads, q_len, 0)
     scores = torch.einsum(
         "bihd,bjhd->bhij", q.float(), k.float().repeat_interleave(heads // k.shape[2], dim=2)
     )

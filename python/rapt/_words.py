@@ -47,10 +47,15 @@ def wrong_positions(function: str, there: list[bool], more: int) -> str:
 def unexpected_keyword(function: str, keyword: str) -> str:
     known = _KEYWORDS[function].split()
     near = difflib.get_close_matches(keyword, known, n=1)
+    if keyword in _POSITIONS[function].split():
+        return (
+            f"rapt.{function}() got {keyword} twice, by position and as a keyword argument; give it "
+            "once"
+        )
     if keyword in _BACKWARD.split() and function in _INSTEAD:
         rest = f"it is backward's: {_INSTEAD[function]}"
     elif function == "Plan.run" and keyword in _KEYWORDS["attention"].split():
         rest = "it is a part of the plan: make another plan with it"
     else:
         rest = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
-    return f"rapt.{function}() got an unexpected keyword argument '{keyword}'; {rest}"
+    return f"rapt.{function}() got an unexpected keyword argument {keyword!r}; {rest}"

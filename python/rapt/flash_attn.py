@@ -5,13 +5,14 @@ are to be `deterministic`. What rapt does not do is an error that says so."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
 
 from ._torch_autograd import refuse_gradients, with_contiguous_last_axis
 from ._torch_dropout import dropout_options, signed_weights
-from ._torch_kinds import check_kinds
+from ._torch_kinds import check_indices, check_kinds, check_numbers, is_whole, kind_of
 from ._torch_op import attention, attention_with_lse, is_traced
 
 
@@ -60,6 +61,9 @@ def flash_attn_varlen_func(
 ) -> Any:
     """q is (total, head, dim), and so are k and v; with a block_table they are pages."""
     check_kinds(q=q, k=k, v=v)
+    check_indices(1, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+    if block_table is not None:
+        check_indices(2, block_table=block_table)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
     weighed = dict(options)
     if block_table is None:
@@ -101,24 +105,30 @@ def flash_attn_with_kvcache(
     num_splits: int = 0,
     return_softmax_lse: bool = False,
 ) -> Any:
-    """Attends to the cache; k and v, if given, are first written behind what is in it. As in
-    FlashAttention, it has no backward."""
+    """Attends to the cache; k and v, if given, and cache_seqlens with them, are first written behind
+    what is in it. As in FlashAttention, it has no backward."""
     check_kinds(q=q, k_cache=k_cache, v_cache=v_cache)
-    if k is not None and v is not None:
-        check_kinds(k=k, v=v)
+    check_kinds(**{name: new for name, new in (("k", k), ("v", v)) if new is not None})
     refuse_gradients(q=q, k_cache=k_cache, v_cache=v_cache, k=k, v=v)
     _refuse(rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_leftpad=cache_leftpad)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
     batch = q.shape[0]
+    lengths = _lengths(cache_seqlens)
+    _check_appended(k, v, lengths)
     # A cache of whole sequences that are picked by index is one whose pages hold a sequence each.
     table = block_table
+    if block_table is not None:
+        check_indices(2, block_table=block_table)
     if cache_batch_idx is not None:
         if block_table is not None:
             raise ValueError("both cache_batch_idx and block_table are given; give one of them")
+        check_indices(1, cache_batch_idx=cache_batch_idx)
+        if cache_batch_idx.shape[0] != batch:
+            raise ValueError(
+                f"cache_batch_idx is of {cache_batch_idx.shape[0]} sequences and q of {batch}; give "
+                "one index for each"
+            )
         table = cache_batch_idx.reshape(batch, 1)
-    lengths = cache_seqlens
-    if k is not None and (v is None or lengths is None):
-        raise ValueError("k is given without v and cache_seqlens; appending needs all three")
     if lengths is not None:
         _check_room(lengths, 0 if k is None else k.shape[1], k_cache, table, block_table)
     if isinstance(lengths, int):
@@ -132,6 +142,31 @@ def flash_attn_with_kvcache(
         options["page_table"] = table
     result = _run(q, k_cache, v_cache, return_softmax_lse, **options)
     return result[:2] if return_softmax_lse else result
+
+
+def _lengths(cache_seqlens: int | torch.Tensor | None) -> int | torch.Tensor | None:
+    if isinstance(cache_seqlens, torch.Tensor):
+        check_indices(1, cache_seqlens=cache_seqlens)
+    elif cache_seqlens is not None and not isinstance(cache_seqlens, int):
+        if not is_whole(cache_seqlens):
+            raise TypeError(
+                f"cache_seqlens is {kind_of(cache_seqlens)}; it is a whole number, or a tensor of "
+                "int32 with one for each sequence"
+            )
+        return operator.index(cache_seqlens)
+    return cache_seqlens
+
+
+def _check_appended(
+    k: torch.Tensor | None, v: torch.Tensor | None, lengths: int | torch.Tensor | None
+) -> None:
+    parts = {"k": k, "v": v, "cache_seqlens": lengths}
+    missing = [name for name, part in parts.items() if part is None]
+    if missing and (k is not None or v is not None):
+        raise ValueError(
+            f"{'v' if k is None else 'k'} is given without {' and '.join(missing)}; appending needs "
+            "all three of k, v and cache_seqlens"
+        )
 
 
 def _check_room(
@@ -218,6 +253,17 @@ def _options(
     softcap: float,
     slopes: torch.Tensor | None,
 ) -> dict[str, Any]:
+    check_numbers(softcap=softcap)
+    if scale is not None:
+        check_numbers(softmax_scale=scale)
+    if slopes is not None:
+        check_kinds(alibi_slopes=slopes)
+    is_pair = isinstance(window, (tuple, list)) and len(window) == 2
+    if not is_pair or not all(is_whole(side) for side in window):
+        raise TypeError(
+            f"window_size is {window!r}; it is a pair of whole numbers (left, right), where -1 is "
+            "unbounded: give (-1, -1) for none"
+        )
     left, right = (None if side < 0 else side for side in window)
     return {
         "causal": causal,
@@ -231,6 +277,8 @@ def _options(
 
 def _padded(packed: torch.Tensor, starts: torch.Tensor, longest: int) -> torch.Tensor:
     """(total, head, dim) as (batch, longest, head, dim), with zeros behind each sequence."""
+    if packed.shape[0] == 0:  # no row stands for those behind
+        return packed.new_zeros(starts.shape[0] - 1, longest, *packed.shape[1:])
     place = starts[:-1, None] + torch.arange(longest, device=packed.device)
     inside = place < starts[1:, None]
     return packed[place.clamp(max=packed.shape[0] - 1).long()] * inside[:, :, None, None]
@@ -238,7 +286,7 @@ def _padded(packed: torch.Tensor, starts: torch.Tensor, longest: int) -> torch.T
 
 def _refuse(**arguments: Any) -> None:
     for name, value in arguments.items():
-        if value is not None and not (isinstance(value, (int, float)) and value == 0):
+        if value is not None:
             raise NotImplementedError(
                 f"{name} is given, and rapt does not do it: leave it out, or apply it before"
             )

@@ -92,7 +92,9 @@ def _static(name: str, value: Any) -> Any:
 
 def _number(name: str, value: Any) -> Any:
     value = _static(name, value)
-    return float(value) if name in ("softcap", "scale") else operator.index(value)
+    if name not in ("softcap", "scale"):
+        return operator.index(value)
+    return value if isinstance(value, int) else float(value)  # floats do not hold every int
 
 
 def _window(window: Any) -> Any:
@@ -120,7 +122,9 @@ def _indices(name: str, x: Any) -> Any:
     """Integers that int32 holds: others are an error, or in JAX's arrays, which may be traced, the
     nearest of these."""
     x = x if isinstance(x, jax.Array) else np.asarray(x)
-    if x.dtype.kind not in "iu" and x.size:
+    if not x.size:  # of whatever type: there are none
+        return x.astype(np.int32)
+    if x.dtype.kind not in "iu":
         raise ValueError(f"{name} is {x.dtype}; it takes integers")
     if isinstance(x, jax.Array):
         return x if x.dtype == np.int32 else clamped(x)

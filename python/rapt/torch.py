@@ -15,7 +15,7 @@ import torch
 from ._rapt import attention as plain_attention
 from ._torch_autograd import refuse_tangents, with_contiguous_last_axis
 from ._torch_dropout import dropout_options
-from ._torch_kinds import check_kinds
+from ._torch_kinds import check_kinds, check_numbers
 from ._torch_mode import InsteadOfTorch
 from ._torch_op import attention, nobody_watches
 from .flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
@@ -64,6 +64,8 @@ def scaled_dot_product_attention(
     check_kinds(query=query, key=key, value=value)
     if attn_mask is not None:
         check_kinds(attn_mask=attn_mask)
+    if scale is not None:
+        check_numbers(scale=scale)
     refuse_tangents(query=query, key=key, value=value, attn_mask=attn_mask)
     if is_causal and attn_mask is not None:
         raise RuntimeError("both is_causal and attn_mask are given; give one of them")

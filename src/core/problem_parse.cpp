@@ -89,7 +89,8 @@ class Draft {
   template <class Number = float>
   Number real(std::string_view digits) const {
     const auto value = parse_number<Number>(digits);
-    if (!value) fault("'", digits, "' is not a number that fits f32");
+    if (!value)
+      fault("'", digits, "' is not a number that fits ", sizeof(Number) == 4 ? "f32" : "f64");
     return *value;
   }
 

@@ -192,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"s8 d4 scale1e99", "'1e99' is not a number that fits f32"},
         Fault{"s8 d4 softcap0", "a soft cap is above 0"},
         Fault{"s8 d4 dropout0", "a probability is above 0"},
-        Fault{"s8 d4 dropout", "'' is not a number that fits f32"},
+        Fault{"s8 d4 dropout", "'' is not a number that fits f64"},
         Fault{"s8 d4 window", "a bound is wanted"}, Fault{"s8 d4 window:", "cannot read 'window:'"},
         Fault{"s8 d4 window3:", "'' is not"}, Fault{"s8 d4 window3+", "'' is not"},
         Fault{"s8 d4 window+4", "a bound is wanted"}, Fault{"s8 d4 window3+4:2", "'4:2' is not"},

@@ -1,5 +1,6 @@
 """rapt.attention over NumPy arrays: what its arguments mean, what it gives back, what it refuses."""
 
+import functools
 import subprocess
 import sys
 import threading
@@ -70,6 +71,37 @@ def test_a_keyword_that_names_no_array_is_a_type_error(random):
         rapt.Plan("b1 h1 s4 d8", nonsense=1)
 
 
+@pytest.mark.parametrize("text", ["\ud800", "bshd\0x", "sinks\0x"])
+def test_strings_that_utf8_or_c_would_not_hold_are_told(random, text):
+    q, k, v = plain.inputs(random)
+    for call in (
+        functools.partial(rapt.attention, q, k, v),
+        functools.partial(rapt.plan(q, k, v).run, q, k, v),
+        functools.partial(rapt.merge, (q, k), (q, k)),
+        functools.partial(rapt.explain, "b1 h1 s4 d8"),
+        functools.partial(rapt.Plan, "b1 h1 s4 d8"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            call(**{text: 1})
+        assert f"an unexpected keyword argument {text!r}; " in str(caught.value)
+    for name, call in {
+        "layout": lambda: rapt.attention(q, k, v, layout=text),
+        "kernel": lambda: rapt.attention(q, k, v, kernel=text),
+        "problem": lambda: rapt.explain(text),
+        "device": lambda: rapt.Plan("b1 h1 s4 d8", device=text),
+    }.items():
+        with pytest.raises(ValueError) as caught:
+            call()
+        assert str(caught.value).startswith(f"{name} is {text!r}; it is a string without NUL")
+
+
+def test_a_type_from_nowhere_is_told(random):
+    q, k, v = plain.inputs(random)
+    for module in (3, "\ud800"):
+        with pytest.raises(ValueError, match="^k is a Stray; rapt takes arrays that speak DLPack"):
+            rapt.attention(q, type("Stray", (), {"__module__": module})(), v)
+
+
 POSITIONS = {
     "rapt.attention() takes q, k, v; v is missing or None": lambda q, k, v: rapt.attention(q, k),
     "rapt.attention() takes q, k, v; k, v are missing or None": lambda q, k, v: rapt.attention(
@@ -84,6 +116,15 @@ POSITIONS = {
         "b1 h1 s4 d8", "cpu"
     ),
     "rapt.merge() takes first, second; second is missing": lambda q, k, v: rapt.merge((q, k)),
+    "rapt.attention() got q twice": lambda q, k, v: rapt.attention(q, k, v, q=q),
+    "rapt.attention_backward() got k twice": lambda q, k, v: rapt.attention_backward(
+        q, k, v, k=k, out=q, lse=q, dout=q
+    ),
+    "rapt.problem() got v twice": lambda q, k, v: rapt.problem(q, k, v, v=None),
+    "rapt.Plan.run() got v twice": lambda q, k, v: rapt.plan(q, k, v).run(q, k, v, v=v),
+    "rapt.Plan() got problem twice": lambda q, k, v: rapt.Plan("b1 h1 s4 d8", problem="b1"),
+    "rapt.explain() got problem twice": lambda q, k, v: rapt.explain("b1", problem="b1"),
+    "rapt.merge() got first twice": lambda q, k, v: rapt.merge((q, k), (q, k), first=(q, k)),
 }
 
 
@@ -92,6 +133,18 @@ def test_arguments_by_position_that_lack_or_are_too_many_are_told(random, senten
     with pytest.raises(TypeError) as caught:
         POSITIONS[sentence](*plain.inputs(random))
     assert sentence in str(caught.value)
+
+
+def test_what_is_taken_by_position_may_be_named(random):
+    q, k, v = plain.inputs(random)
+    want = rapt.attention(q, k, v)
+    np.testing.assert_array_equal(rapt.attention(v=v, q=q, k=k), want)
+    np.testing.assert_array_equal(rapt.plan(q=q, k=k, v=v).run(q, v=v, k=k), want)
+    assert str(rapt.explain(problem="b1 h1 s4 d8")) == str(rapt.explain("b1 h1 s4 d8"))
+    assert rapt.Plan(problem="b1 h1 s4 d8").problem == rapt.Plan("b1 h1 s4 d8").problem
+    pair = rapt.attention(q, k, v, return_lse=True)
+    for got, want in zip(rapt.merge(second=pair, first=pair), rapt.merge(pair, pair)):
+        np.testing.assert_array_equal(got, want)
 
 
 KINDS = {
@@ -134,6 +187,7 @@ def test_help_shows_the_text_of_the_stubs():
     assert "no key after the query's position" in rapt.attention.__doc__
     assert "kv_lengths: Indices" in rapt.attention.__doc__
     assert "to be run many times" in rapt.Plan.__doc__
+    assert "problem: str, *, device" in rapt.Plan.__init__.__doc__
     assert "layout is the plan's unless given" in rapt.Plan.run.__doc__
     assert "over two disjoint sets of keys" in rapt.merge.__doc__
 
@@ -151,17 +205,18 @@ def test_lists_and_wide_integers_are_taken(random):
     q, k, v = plain.inputs(random)
     slopes = [0.5, 0.25, 0.125, 1]
     want = rapt.attention(q, k, v, kv_lengths=np.int32([7, 4]), alibi=np.float32(slopes))
-    for lengths in ([7, 4], (7, 4), np.array([7, 4]), np.int16([7, 4])):
+    for lengths in ([7, 4], (7, 4), np.array([7, 4]), np.int16([7, 4]), np.uint8([7, 4])):
         got = rapt.attention(q, k, v, kv_lengths=lengths, alibi=slopes)
         np.testing.assert_array_equal(got, want)
     with pytest.raises(ValueError, match="kv_lengths is a list of something else than integers"):
         rapt.attention(q, k, v, kv_lengths=[7.5, 4])
 
 
-@pytest.mark.parametrize("number", [2**32 + 7, 2**31, -(2**31) - 1, -(2**63)])
+@pytest.mark.parametrize("number", [2**32 + 7, 2**31, -(2**31) - 1, -(2**63), 2**63, -(2**80)])
 def test_integers_that_int32_does_not_hold_are_named(random, number):
     q, k, v = plain.inputs(random)
-    for lengths in ([7, number], np.array([7, number])):
+    fits = -(2**63) <= number < 2**63
+    for lengths in ([7, number], (7, number), *([np.array([7, number])] if fits else [])):
         with pytest.raises(ValueError, match=f"kv_lengths has {number}; numbers are from"):
             rapt.attention(q, k, v, kv_lengths=lengths)
     with pytest.raises(ValueError, match="kv_lengths has 18446744073709551615"):
@@ -449,6 +504,39 @@ REFUSALS = {
         np.repeat(q, 2, 3)[..., ::2], k, v
     ),
     "the scale is nan": lambda q, k, v: rapt.attention(q, k, v, scale=np.nan),
+    "the scale is -inf": lambda q, k, v: rapt.attention(q, k, v, scale=-np.inf),
+    "scale is 1e+300, which f32 does not hold": lambda q, k, v: rapt.attention(
+        q, k, v, scale=1e300
+    ),
+    "softcap is 3.5e+38, which f32 does not hold": lambda q, k, v: rapt.attention(
+        q, k, v, softcap=np.float64(3.5e38)
+    ),
+    "scale is an int that f64 does not hold": lambda q, k, v: rapt.attention(
+        q, k, v, scale=-(10**400)
+    ),
+    "dropout is an int that f64 does not hold": lambda q, k, v: rapt.attention(
+        q, k, v, dropout=10**400
+    ),
+    "q is int64; rapt computes in float32, float16 and bfloat16": lambda q, k, v: rapt.attention(
+        q.astype("i8"), k, v
+    ),
+    "k is int32; rapt computes in float32, float16 and bfloat16": lambda q, k, v: rapt.attention(
+        q, k.astype("i4"), v
+    ),
+    "v is bool; rapt computes in": lambda q, k, v: rapt.attention(q, k, v > 0),
+    "mask is int64; it is bool": lambda q, k, v: rapt.attention(
+        q, k, v, mask=np.ones((5, 7), "i8")
+    ),
+    "mask is float32; it is bool": lambda q, k, v: rapt.attention(
+        q, k, v, mask=np.zeros((5, 7), "f4")
+    ),
+    "kv_lengths is a list whose rows are not of one length": lambda q, k, v: rapt.attention(
+        q, k, v, kv_lengths=[[7], [4, 3]]
+    ),
+    "'1e999' is not a number that fits f64": lambda q, k, v: rapt.explain(
+        "b1 h1 s4 d8 dropout1e999"
+    ),
+    "'\\xc3' is not an axis": lambda q, k, v: rapt.explain("b1 h1 s4 d8 bias:é"),
     "neither a number of keys nor a pair": lambda q, k, v: rapt.attention(q, k, v, window="3"),
     "4 first keys stand beside a window without a left bound": lambda q, k, v: rapt.attention(
         q, k, v, window=(None, 3), first_keys=4

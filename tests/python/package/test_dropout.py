@@ -58,10 +58,11 @@ def test_dropout_p_is_another_name_of_dropout(arrays):
 def test_a_narrow_seed_is_copied(arrays):
     q, k, v = arrays
     large = np.array([2**63 + 5, 1], np.uint64).view(np.int64)
-    np.testing.assert_array_equal(
-        rapt.attention(q, k, v, dropout_p=0.3, seed=[2**63 + 5, 1]),
-        rapt.attention(q, k, v, dropout_p=0.3, seed=large),
-    )
+    for seed in ([2**63 + 5, 1], [np.uint64(2**63 + 5), 1]):
+        np.testing.assert_array_equal(
+            rapt.attention(q, k, v, dropout_p=0.3, seed=seed),
+            rapt.attention(q, k, v, dropout_p=0.3, seed=large),
+        )
     want = rapt.attention(q, k, v, dropout_p=0.3, seed=[3, 4])
     got = rapt.attention(q, k, v, dropout_p=0.3, seed=np.int32([3, 4]))
     np.testing.assert_array_equal(got, want)
@@ -114,5 +115,10 @@ def test_what_is_wrong_is_told(arrays):
         rapt.attention(q, k, v, dropout_p=1.0, seed=SEED)
     with pytest.raises(ValueError, match="seed is a list of something else than integers"):
         rapt.attention(q, k, v, dropout_p=0.5, seed=[0.5, 1])
+    for number in (5, np.int64(5)):
+        with pytest.raises(ValueError, match=r"^seed is 5; .* a seed and an offset: give \[5, 0\]$"):
+            rapt.attention(q, k, v, dropout_p=0.5, seed=number)
+    with pytest.raises(ValueError, match="seed is float64; .*, seeds as int64, .*: convert it"):
+        rapt.attention(q, k, v, dropout_p=0.5, seed=np.array([1.0, 2.0]))
     with pytest.raises(ValueError, match="a problem with dropout is batch-invariant"):
         rapt.attention(q, k, v, dropout_p=0.5, seed=SEED, batch_invariant=True)

@@ -250,12 +250,17 @@ def test_what_rapt_does_not_do_is_an_error(arrays):
     q, k, v = to_torch(*arrays)
     with pytest.raises(ValueError, match="alibi has 3 axes; it needs 1 or 2"):
         flash_attn_func(q, k, v, alibi_slopes=torch.zeros(2, 4, 1))
-    with pytest.raises(NotImplementedError, match="rotary_cos is given"):
-        flash_attn_with_kvcache(q, k, v, rotary_cos=torch.zeros(4, 4))
+    for rotary in (torch.zeros(4, 4), 0):
+        with pytest.raises(NotImplementedError, match="rotary_cos is given"):
+            flash_attn_with_kvcache(q, k, v, rotary_cos=rotary)
     with pytest.raises(NotImplementedError, match="cache_leftpad is given"):
         flash_attn_with_kvcache(q, k, v, cache_leftpad=torch.zeros(2, dtype=torch.int32))
-    with pytest.raises(ValueError, match="appending needs all three"):
-        flash_attn_with_kvcache(q, k, v, k=k)
+    for given, missing in {"k": "v and cache_seqlens", "v": "k and cache_seqlens"}.items():
+        for new, rest in [({}, missing), ({"cache_seqlens": 3}, missing[0])]:
+            with pytest.raises(ValueError, match=f"^{given} is given without {rest}; appending"):
+                flash_attn_with_kvcache(q, k, v, **{given: k[:, :1]}, **new)
+    with pytest.raises(ValueError, match="^k is given without cache_seqlens; appending"):
+        flash_attn_with_kvcache(q, k, v, k[:, :1], v[:, :1])
 
 
 def test_whatever_is_no_dense_tensor_gets_a_sentence(arrays):
@@ -272,5 +277,83 @@ def test_whatever_is_no_dense_tensor_gets_a_sentence(arrays):
             call(q, k, v.to_sparse())
     with pytest.raises(TypeError, match="^v is a numpy.ndarray"):
         flash_attn_with_kvcache(q, k, v, k[:, :1], arrays[2][:, :1], cache_seqlens=2)
-    with pytest.raises(ValueError, match="the element type is i32"):
+    with pytest.raises(ValueError, match="q is int32; rapt computes in float32, .* convert it"):
         flash_attn_func(q.int(), k.int(), v.int())
+
+
+STARTS = torch.tensor([0, 4, 10], dtype=torch.int32)
+OTHER_KINDS = {
+    "alibi_slopes": ([0.5, 0.25], np.ones(4, np.float32)),
+    "window_size": (None, 3, (None, None), (1, 2, 3), (2.0, -1), "12", np.array([2, -1])),
+    "dropout_p": (None, "0.1"),
+    "softmax_scale": ("x", [1.0]),
+    "softcap": (None, "x"),
+    "cu_seqlens_q": ([0, 4, 10], None),
+    "cu_seqlens_k": ([0, 4, 10], np.array([0, 4, 10]), None),
+    "cache_seqlens": ([3, 4], np.array([3, 4]), 3.0, "3"),
+    "cache_batch_idx": ([1, 0], np.array([1, 0])),
+    "block_table": ([[0, 1], [2, 3]], np.array([[0, 1], [2, 3]])),
+    "k": ([1.0], np.ones((2, 1, 2, 8), np.float32)),
+    "v": ([1.0], np.ones((2, 1, 2, 8), np.float32)),
+}
+KINDS_OF_CALLS = {
+    "dense": (
+        lambda **rest: flash_attn_func(torch.ones(2, 5, 4, 8), *[torch.ones(2, 7, 2, 8)] * 2, **rest),
+        {},
+    ),
+    "packed": (
+        lambda **rest: flash_attn_varlen_func(
+            torch.ones(10, 4, 8), *[torch.ones(10, 2, 8)] * 2, max_seqlen_q=6, max_seqlen_k=6, **rest
+        ),
+        {"cu_seqlens_q": STARTS, "cu_seqlens_k": STARTS},
+    ),
+    "pages": (
+        lambda **rest: flash_attn_varlen_func(
+            torch.ones(10, 4, 8), *[torch.ones(5, 4, 2, 8)] * 2, max_seqlen_q=6, max_seqlen_k=8, **rest
+        ),
+        {
+            "cu_seqlens_q": STARTS, "cu_seqlens_k": STARTS,
+            "block_table": torch.tensor([[0, 1], [2, 3]], dtype=torch.int32),
+        },
+    ),
+    "cache": (
+        lambda **rest: flash_attn_with_kvcache(
+            torch.ones(2, 1, 4, 8), *(torch.ones(2, 8, 2, 8) for _ in "kv"), **rest
+        ),
+        {"k": torch.ones(2, 1, 2, 8), "v": torch.ones(2, 1, 2, 8), "cache_seqlens": 3},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", KINDS_OF_CALLS)
+def test_an_argument_of_another_kind_is_named(call):
+    function, options = KINDS_OF_CALLS[call]
+    function(**options)
+    common = {"alibi_slopes", "window_size", "softmax_scale", "softcap"}
+    of_cache = {"cache_seqlens", "cache_batch_idx", "block_table", "k", "v"}
+    more = of_cache if call == "cache" else {"dropout_p", *options}
+    for name in sorted(common | more):
+        for value in OTHER_KINDS[name]:
+            with pytest.raises(TypeError, match=f"^{name} is .*; "):
+                function(**options | {name: value})
+
+
+def test_whole_numbers_of_numpy_are_lengths_and_bounds():
+    cached, options = KINDS_OF_CALLS["cache"]
+    got = cached(**options | {"cache_seqlens": np.int64(3), "window_size": [np.int64(2), -1]})
+    assert torch.equal(got, cached(**options, window_size=(2, -1)))
+
+
+INDICES = {
+    "cache_seqlens has 0 axes; it needs 1": {"cache_seqlens": torch.tensor(3)},
+    "cache_seqlens is torch.float32; it takes integers": {"cache_seqlens": torch.ones(2)},
+    "block_table has 1 axis; it needs 2": {"block_table": torch.tensor([0, 1])},
+    "cache_batch_idx is of 3 sequences and q of 2": {"cache_batch_idx": torch.tensor([0, 1, 0])},
+}
+
+
+@pytest.mark.parametrize("sentence", INDICES)
+def test_indices_of_another_form_are_told(sentence):
+    cached, options = KINDS_OF_CALLS["cache"]
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        cached(**options | INDICES[sentence])

@@ -31,6 +31,24 @@ def test_gradients_are_jax_arrays(random):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("version", ["this", "older"])
+def test_seeds_are_of_64_bits_whatever_jax_has(random, monkeypatch, version):
+    if version == "older" and hasattr(jax, "enable_x64"):
+        monkeypatch.setattr(jax.experimental, "enable_x64", jax.enable_x64, raising=False)
+        monkeypatch.delattr(jax, "enable_x64")
+    arrays = plain.inputs(random)
+    q, k, v = map(jax.numpy.asarray, arrays)
+    key = jax.random.key_data(jax.random.key(2**31 + 3))
+    for seed, same in [
+        ([2**40 + 1, -2], np.array([2**40 + 1, -2])),
+        (jax.numpy.array([1, -2]), np.array([1, -2])),
+        (key, np.asarray(key, np.int64)),
+    ]:
+        got = rapt.attention(q, k, v, dropout=0.3, seed=seed)
+        np.testing.assert_array_equal(got, rapt.attention(*arrays, dropout=0.3, seed=same))
+    assert jax.numpy.asarray(np.array([1])).dtype == np.int32, "JAX is as it was"
+
+
 def test_bfloat16_stays_bfloat16(random):
     q, k, v = (jax.numpy.asarray(array, jax.numpy.bfloat16) for array in plain.inputs(random))
     out = rapt.attention(q, k, v)

@@ -367,9 +367,12 @@ q = np.zeros((1, 4, 2, 8), np.float32)
         ({"v": q.astype(np.float16)}, ValueError, "v is f16"),
         ({"k": np.zeros((2, 4, 2, 8), np.float32)}, ValueError, "batch"),
         ({"q": np.zeros((1, 4, 3, 8), np.float32)}, ValueError, "3 heads"),
-        ({"q": q.astype(np.int32)}, ValueError, "element type is i32"),
+        ({"q": q.astype(np.int32)}, ValueError, "q is int32; rapt computes in"),
         ({"q": jnp.zeros(q.shape, jnp.float8_e4m3fn)}, ValueError, "q is float8_e4m3fn"),
         ({"mask": np.ones((1, 1, 4, 5), bool)}, ValueError, "mask"),
+        ({"mask": np.ones((1, 1, 4, 4), np.int32)}, ValueError, "mask is int32; it is bool"),
+        ({"scale": 1e300}, ValueError, "scale is 1e.300, which f32 does not hold"),
+        ({"softcap": 10**400}, ValueError, "softcap is an int that f64 does not hold"),
         ({"layout": "sbhd"}, ValueError, "layout is 'sbhd'"),
         ({"causal": True, "window": (1, 2, 3)}, ValueError, "window"),
     ],
@@ -452,6 +455,14 @@ def test_wide_lengths_do_not_wrap_around(random, number):
             rapt.attention(*map(jnp.asarray, (q, k, v)), kv_lengths=wide)
     with pytest.raises(ValueError, match="kv_lengths is float64; it takes integers"):
         attention(q, k, v, kv_lengths=[7.5, 4])
+
+
+@pytest.mark.parametrize("lengths", [[], np.array([]), jnp.array([])], ids=["list", "numpy", "jax"])
+def test_no_lengths_are_of_any_type(lengths):
+    none = jnp.asarray(q[:0])
+    assert attention(none, none, none, kv_lengths=lengths).shape == none.shape
+    compiled = jax.jit(lambda lengths: attention(none, none, none, kv_lengths=lengths))
+    assert compiled(jnp.asarray(lengths)).shape == none.shape
 
 
 SHARDED = """

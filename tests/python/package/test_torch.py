@@ -349,6 +349,22 @@ def test_wide_lengths_do_not_wrap_around(random, number, monkeypatch):
         rapt.attention(q, k, v, kv_lengths=torch.tensor([7, number]))
 
 
+@pytest.mark.parametrize("place", ["cpu", "cuda:0"])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "uint16", "uint32", "uint64"])
+def test_integers_of_any_size_are_lengths_and_seeds(random, monkeypatch, dtype, place):
+    q, k, v = (torch.from_numpy(array) for array in plain.inputs(random))
+    numbers = torch.tensor([7, 4], dtype=getattr(torch, dtype))
+    want = rapt.attention(q, k, v, dropout=0.3, seed=[7, 4], kv_lengths=[7, 4])
+    monkeypatch.setattr(_libraries, "_device", lambda array: place)
+    got = rapt.attention(q, k, v, dropout=0.3, seed=numbers, kv_lengths=numbers)
+    assert torch.equal(got, want)
+    if place != "cpu":  # nobody looks at them, and the kernel here refuses the nearest
+        most = np.iinfo(dtype).max
+        numbers[1] = most
+        with pytest.raises(ValueError, match=f"kv_lengths.* {min(most, 2**31 - 1)}"):
+            rapt.attention(q, k, v, kv_lengths=numbers)
+
+
 def test_tensors_are_taken_without_a_copy(random):
     arrays = plain.inputs(random)
     q, k, v = (torch.from_numpy(array) for array in arrays)
@@ -407,6 +423,12 @@ def test_whatever_is_no_dense_tensor_gets_a_sentence():
         scaled_dot_product_attention(q.numpy(), q, q)
     with pytest.raises(TypeError, match="value is a numpy.ndarray"):
         scaled_dot_product_attention(q, q, q.numpy())
+    for requires_grad in (False, True):
+        q.requires_grad_(requires_grad)
+        for name, value in [("dropout_p", None), ("dropout_p", "0.1"), ("scale", "x")]:
+            with pytest.raises(TypeError, match=f"^{name} is (None|a str); it is a number$"):
+                scaled_dot_product_attention(q, q, q, **{name: value})
+    q = q.detach()
     with pytest.raises(NotImplementedError, match="key is sparse .* give key.to_dense"):
         scaled_dot_product_attention(q, q.to_sparse(), q)
     for layout in (torch.strided, torch.jagged):
@@ -425,9 +447,9 @@ def test_none_is_no_tensor():
 
 def test_integers_are_no_element_type():
     q = torch.randn(2, 4, 5, 8)
-    for dtype, name in [(torch.int32, "i32"), (torch.int64, "i64")]:
+    for dtype, name in [(torch.int32, "int32"), (torch.int64, "int64"), (torch.bool, "bool")]:
         for call in (rapt.attention, scaled_dot_product_attention):
-            with pytest.raises(ValueError, match=f"^the element type is {name}; it must be f32"):
+            with pytest.raises(ValueError, match=f"^q is {name}; rapt computes in .* convert it"):
                 call(*[q.to(dtype)] * 3)
 
 

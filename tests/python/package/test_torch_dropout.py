@@ -109,6 +109,24 @@ def test_attn_probs_tell_what_was_dropped():
     assert flash_attn_func(q, k, v, return_attn_probs=True)[2] is None
 
 
+def test_attn_probs_of_no_keys_and_no_queries_are_zeros():
+    q, k, v = usual()
+    options = {"dropout_p": P, "return_attn_probs": True}
+    out, _, signed = flash_attn_func(q, k[:, :0], v[:, :0], **options)
+    assert signed.shape == (2, 4, 40, 0) and not out.any()
+    q, k, v = leaves((9, 4, 8), (7, 2, 8), (7, 2, 8))
+    none, q_starts, kv_starts = (
+        torch.tensor(starts, dtype=torch.int32) for starts in ([0, 0, 0], [0, 2, 9], [0, 3, 7])
+    )
+    for longest in (0, 3):
+        out, _, signed = flash_attn_varlen_func(
+            q, k[:0], v[:0], q_starts, none, 7, longest, **options
+        )
+        assert signed.shape == (2, 4, 7, longest) and not signed.any() and not out.any()
+        signed = flash_attn_varlen_func(q[:0], k, v, none, kv_starts, longest, 4, **options)[2]
+        assert signed.shape == (2, 4, longest, 4) and not signed.any()
+
+
 def test_packed_sequences_have_their_own_pairs():
     q, k, v = leaves((60, 4, 8), (70, 2, 8), (70, 2, 8))
     q_starts, kv_starts = (torch.tensor(x, dtype=torch.int32) for x in ([0, 20, 60], [0, 45, 70]))
