@@ -143,14 +143,11 @@ std::vector<Config> configs(const Problem& p, const Device& device) {
     Index most =
         p.batch_invariant ? 1 : gpu::most_chunks(p, std::clamp<Index>(wanted, 2, most_splits));
     if (p.bounded()) most = std::min(most, gpu::splits_in_room(p, room_for(p, device, most)));
-    const WaveModel model = model_of(p, device, tiles);
-    for (Index splits = 1; splits <= most; splits = after(splits)) {
-      const double seconds = model.with(double(splits)).seconds;
-      if ((splits & (splits - 1)) == 0) others.push_back({tiles.rows(), splits});
-      if (least > 0 && seconds >= least) continue;
-      best = {tiles.rows(), splits};
-      least = seconds;
-    }
+    for (Index splits = 1; splits <= most; splits *= 2) others.push_back({tiles.rows(), splits});
+    const BestSplits of_tiles = gpu::best_splits(model_of(p, device, tiles), most);
+    if (least > 0 && of_tiles.seconds >= least) continue;
+    best = {tiles.rows(), of_tiles.splits};
+    least = of_tiles.seconds;
   }
   std::vector<Config> result = {config_of(best.rows, best.splits)};
   for (const Choice& other : others) {

@@ -1,8 +1,6 @@
 #include "src/portable/key_splits.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
 
 #include "src/core/text.hpp"
 #include "src/gpu/rows.hpp"
@@ -73,9 +71,23 @@ Index lane_groups_of(const Problem& p) {
   return lane_groups;
 }
 
-Index after(Index splits) {
-  const auto power = static_cast<Index>(std::bit_floor(static_cast<std::uint64_t>(splits)));
-  return splits + std::max<Index>(1, power / 8);
+// Making a plan waits for this: only around the best power of two is everything worth a look, in
+// steps of an eighth of it.
+BestSplits best_splits(const WaveModel& model, Index most) {
+  BestSplits best = {1, model.with(1).seconds};
+  const auto consider = [&](Index splits) {
+    const double seconds = model.with(double(splits)).seconds;
+    if (seconds < best.seconds) best = {splits, seconds};
+  };
+  for (Index splits = 2; splits <= most; splits *= 2) consider(splits);
+  const Index power = best.splits;
+  const auto consider_between = [&](Index below, Index above) {
+    const Index step = std::max<Index>(below / 8, 1);
+    for (Index splits = below + step; splits < above; splits += step) consider(splits);
+  };
+  consider_between(power / 2, power);
+  consider_between(power, std::min(2 * power, most + 1));
+  return best;
 }
 
 Support rows_fit(const Problem& p, const Device& device) {

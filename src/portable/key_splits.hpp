@@ -41,8 +41,12 @@ std::size_t bytes_of_partials(const Problem& problem, Index room);
 double bytes_of_chunk(const Problem& problem);
 // Of a block of split_kv's two kernels: each takes a key, or a chunk's partial result, at a time.
 Index lane_groups_of(const Problem& problem);
-// Numbers of splits that are worth a look: all up to 16, then eight from each power of two on.
-Index after(Index splits);
+// The splits from 1 to `most` that take the least time.
+struct BestSplits {
+  Index splits;
+  double seconds;
+};
+BestSplits best_splits(const WaveModel& model, Index most);
 
 // A refusal if rows or keys are too many to number.
 Support rows_fit(const Problem& problem, const Device& device);

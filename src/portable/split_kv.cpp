@@ -86,15 +86,7 @@ std::vector<Index> splits_of(const Problem& p, const Device& device) {
   Index most =
       most_chunks(p, std::clamp<Index>(in_turn / std::max<Index>(cut.blocks, 1), 2, most_splits));
   if (p.bounded()) most = std::min(most, splits_in_room(p, room_for(p, device, most)));
-  const WaveModel model = model_of(p, cut, device);
-  Index best = 1;
-  double least = model.with(1).seconds;
-  for (Index splits = 2; splits <= most; splits = after(splits)) {
-    const double seconds = model.with(double(splits)).seconds;
-    if (seconds >= least) continue;
-    best = splits;
-    least = seconds;
-  }
+  const Index best = best_splits(model_of(p, cut, device), most).splits;
   std::vector<Index> result = {best};
   for (Index splits = 1; splits <= most; splits *= 2)
     if (splits != best) result.push_back(splits);
