@@ -24,6 +24,9 @@ constexpr double most_work = 3e8;
 constexpr double many_elements = 1000;
 // In units of f32's roundoff: e^x, and what a quotient, a difference and products add.
 constexpr double weight_roundings = 16;
+// And what f32 on tensor cores leaves out of every product, all of one sign: the product of two low
+// parts, 2⁻²⁰. Forward's sum of weights makes up for it, but these weights come from the given lse.
+constexpr double left_out_roundings = 16;
 // Terms that are added up one after another; sums of so many then go on as one.
 constexpr double terms_of_a_tile = 64;
 // Sums of f32 that come near its end may leave it, before they are multiplied by a scale.
@@ -53,6 +56,8 @@ class Model {
   explicit Model(const BackwardCall& backward)
       : backward_(backward),
         roundings_(backward.problem),
+        dot_roundings_(dot_roundings +
+                       (backward.problem.dtype == DType::f32 ? left_out_roundings : 0)),
         // dout of more bits than the element type may be rounded to it.
         dout_unit_(backward.problem.out_dtype == backward.problem.dtype
                        ? 0
@@ -72,7 +77,8 @@ class Model {
     const double before_bias =
         call.softcap > 0 ? call.softcap * std::tanh(pair.dot / call.softcap) : pair.dot;
     const double bias = pair.score - before_bias + slope_term;
-    const ScoreError error = error_of_score(call, dot, pair.score, bias, slope_term, row.lse);
+    const ScoreError error =
+        error_of_score(call, dot, pair.score, bias, slope_term, row.lse, dot_roundings_);
     const double cut_off = cut_off_units * roundings_.factors;
     const double of_score =
         std::expm1(std::min(error.firm + cut_off * std::abs(error.growth), 700.0)) +
@@ -98,7 +104,7 @@ class Model {
 
     // dS = P (Z dout · v − D).
     const double of_dout_v =
-        pair.kept * (dot_roundings * f32_unit * dout_v.absolute + cut_off * std::abs(dout_v.dot));
+        pair.kept * (dot_roundings_ * f32_unit * dout_v.absolute + cut_off * std::abs(dout_v.dot));
     const double of_delta = dot_roundings * f32_unit * row.delta_absolute;
     const double of_difference =
         4 * f32_unit * (pair.kept * std::abs(pair.dout_v) + std::abs(row.delta));
@@ -117,7 +123,7 @@ class Model {
     double slope_firm = 0, slope_deviation = 0;
     if (call.softcap > 0) {
       slope_firm =
-          std::expm1(std::min(2 * dot_roundings * f32_unit * dot.absolute / call.softcap, 700.0)) +
+          std::expm1(std::min(2 * dot_roundings_ * f32_unit * dot.absolute / call.softcap, 700.0)) +
           weight_roundings * f32_unit;
       slope_deviation = 2 * dot.deviation / call.softcap;
     }
@@ -148,7 +154,7 @@ class Model {
 
   const BackwardCall& backward_;
   const Roundings roundings_;
-  const double dout_unit_;
+  const double dot_roundings_, dout_unit_;
 };
 
 // Σ coefficient · vector. Terms must outlive it.

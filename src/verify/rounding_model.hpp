@@ -104,9 +104,10 @@ struct ScoreError {
 };
 
 inline ScoreError error_of_score(const semantics::Call& call, const PairSize& size, double score,
-                                 double bias, double slope_term, double reference) {
+                                 double bias, double slope_term, double reference,
+                                 double roundings_of_dot = dot_roundings) {
   const bool finite = std::isfinite(size.absolute);  // else the score is the cap
-  double of_dot = finite ? f32_unit * dot_roundings * size.absolute : 0;
+  double of_dot = finite ? f32_unit * roundings_of_dot * size.absolute : 0;
   double deviation = finite ? size.deviation : 0;
   double dot = finite ? size.dot : 0;
   double others = std::abs(bias) + std::abs(slope_term) + std::abs(score) + std::abs(reference);

@@ -14,6 +14,15 @@ using semantics::Index;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// Whether a result of 16 bits lies halfway between two numbers, but for what it may be off by, as
+// the mean of two values does: it may go either way, and in all rows the same one.
+bool is_tie(double unit, double out, double rounding, double off) {
+  if (unit <= f32_unit || out == 0) return false;
+  const double half_step = unit * std::exp2(std::floor(std::log2(std::abs(out))));
+  return std::abs(rounding) + std::min(off, half_step / 8) >= half_step;
+}
+
 // What the keys of a row add up to.
 class Sums {
  public:
@@ -135,7 +144,11 @@ class Sums {
       const double factors =
           deviation_of_rounding * roundings.factors * std::sqrt(weights_[d]) * out;
       row.variance += rounding * rounding + factors * factors;
-      row.rounding += (rounded_to(roundings.result, 0, out_[d]) - out_[d]) * out_[d];
+      const double rounded = rounded_to(roundings.result, 0, out_[d]) - out_[d];
+      if (is_tie(roundings.result, out_[d], rounded, surely))
+        row.firm += std::abs(rounded * out_[d]);
+      else
+        row.rounding += rounded * out_[d];
     }
     row.firm += std::abs(cut_off_along);
     // The fewer dims there are, the more the length of a random error may vary.
