@@ -50,6 +50,7 @@ step = jax.jit(jax.value_and_grad(loss), static_argnums=2)
 with jax.default_matmul_precision("highest"):
     by_rapt = step(model, batch, dot_product_attention)
     by_jax = step(model, batch, jax.nn.dot_product_attention)
+print("on", jax.devices()[0])
 print("loss", by_rapt[0])
 print("loss differs from JAX's by", abs(by_rapt[0] - by_jax[0]))
 differences = jax.tree.map(lambda one, other: jnp.abs(one - other).max(), by_rapt[1], by_jax[1])
