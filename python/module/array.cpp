@@ -37,6 +37,7 @@ Library find_library(nb::handle type) {
   library.read_only = nb::hasattr(adapter, "read_only");
   if (nb::hasattr(adapter, "refuse")) {
     library.refuse = adapter.attr("refuse");
+    library.is_grad_enabled = adapter.attr("is_grad_enabled");
     library.is_negative = adapter.attr("is_negative");
     library.forward_mode = adapter.attr("forward_mode");
   }
@@ -101,7 +102,8 @@ bool may_be_more_than_memory(const Library& library, nb::handle tensor) {
   static auto& names = *new Names;
   const nb::handle level = PyDict_GetItem(library.forward_mode.ptr(), names.level.ptr());
   return !level.is_valid() || nb::cast<int>(level) >= 0 ||
-         nb::cast<bool>(nb::getattr(tensor, names.requires_grad)) ||
+         (nb::cast<bool>(nb::getattr(tensor, names.requires_grad)) &&
+          nb::cast<bool>(library.is_grad_enabled())) ||
          nb::cast<bool>(library.is_negative(tensor));
 }
 

@@ -32,6 +32,7 @@ class Torch:
         self._types = {
             "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "u8": torch.uint8,
         }  # fmt: skip
+        self.is_grad_enabled = torch.is_grad_enabled
         self.is_negative = torch.Tensor.is_neg
         self.forward_mode = vars(torch.autograd.forward_ad)
 
