@@ -258,6 +258,8 @@ def _options(
         check_numbers(softmax_scale=scale)
     if slopes is not None:
         check_kinds(alibi_slopes=slopes)
+    if getattr(window, "ndim", 0) == 1:  # a tensor, or an array
+        window = window.tolist()
     is_pair = isinstance(window, (tuple, list)) and len(window) == 2
     if not is_pair or not all(is_whole(side) for side in window):
         raise TypeError(

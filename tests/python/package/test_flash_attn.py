@@ -284,7 +284,7 @@ def test_whatever_is_no_dense_tensor_gets_a_sentence(arrays):
 STARTS = torch.tensor([0, 4, 10], dtype=torch.int32)
 OTHER_KINDS = {
     "alibi_slopes": ([0.5, 0.25], np.ones(4, np.float32)),
-    "window_size": (None, 3, (None, None), (1, 2, 3), (2.0, -1), "12", np.array([2, -1])),
+    "window_size": (None, 3, (None, None), (1, 2, 3), (2.0, -1), "12", np.array([2.0, -1])),
     "dropout_p": (None, "0.1"),
     "softmax_scale": ("x", [1.0]),
     "softcap": (None, "x"),
@@ -341,7 +341,8 @@ def test_an_argument_of_another_kind_is_named(call):
 def test_whole_numbers_of_numpy_are_lengths_and_bounds():
     cached, options = KINDS_OF_CALLS["cache"]
     got = cached(**options | {"cache_seqlens": np.int64(3), "window_size": [np.int64(2), -1]})
-    assert torch.equal(got, cached(**options, window_size=(2, -1)))
+    for window in ((2, -1), torch.tensor([2, -1]), np.array([2, -1])):
+        assert torch.equal(got, cached(**options, window_size=window))
 
 
 INDICES = {
