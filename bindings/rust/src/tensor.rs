@@ -7,18 +7,6 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::os::raw::c_void;
 
-/// The type of a tensor's elements, as rapt numbers them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(i32)]
-pub enum DType {
-    F32 = 1,
-    F16 = 2,
-    Bf16 = 3,
-    I32 = 4,
-    U8 = 5,
-    I64 = 6,
-}
-
 /// A half-precision number by its bits, which other crates' types have too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
@@ -34,26 +22,47 @@ pub struct Bf16(pub u16);
 /// # Safety
 /// It is laid out as `DTYPE` says, and any bits are a value of it.
 pub unsafe trait Element: Copy + Send + Sync + 'static {
+    /// The type as rapt knows it.
     const DTYPE: DType;
 }
 
-unsafe impl Element for f32 {
-    const DTYPE: DType = DType::F32;
+/// All that is known of each type: its name and number in rapt, and what an element is in Rust.
+macro_rules! types {
+    ($($(#[$comment:meta])* $name:ident = $number:literal of $element:ty;)*) => {
+        /// The type of a tensor's elements, as rapt numbers them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(i32)]
+        pub enum DType {
+            $($(#[$comment])* $name = $number,)*
+        }
+
+        $(unsafe impl Element for $element {
+            const DTYPE: DType = DType::$name;
+        })*
+
+        /// How many bytes an element of a tensor has, by the number of its type.
+        fn bytes_of(dtype: i32) -> usize {
+            match dtype {
+                $($number => std::mem::size_of::<$element>(),)*
+                _ => unreachable!("a tensor is made with a DType"),
+            }
+        }
+    };
 }
-unsafe impl Element for F16 {
-    const DTYPE: DType = DType::F16;
-}
-unsafe impl Element for Bf16 {
-    const DTYPE: DType = DType::Bf16;
-}
-unsafe impl Element for i32 {
-    const DTYPE: DType = DType::I32;
-}
-unsafe impl Element for u8 {
-    const DTYPE: DType = DType::U8;
-}
-unsafe impl Element for i64 {
-    const DTYPE: DType = DType::I64;
+
+types! {
+    /// IEEE single precision.
+    F32 = 1 of f32;
+    /// IEEE half precision.
+    F16 = 2 of F16;
+    /// The upper half of an f32.
+    Bf16 = 3 of Bf16;
+    /// Starts, lengths and page tables.
+    I32 = 4 of i32;
+    /// Masks.
+    U8 = 5 of u8;
+    /// Seeds.
+    I64 = 6 of i64;
 }
 
 /// A tensor that is read: up to four axes, the last one contiguous.
@@ -216,12 +225,7 @@ fn narrowed(
             "{range:?} is no part of axis {axis}, which has {size}"
         )));
     }
-    let bytes = match raw.dtype {
-        1 | 4 => 4, // f32, i32
-        2 | 3 => 2, // f16, bf16
-        _ => 1,
-    };
-    let offset = range.start * raw.stride[axis] as usize * bytes;
+    let offset = range.start * raw.stride[axis] as usize * bytes_of(raw.dtype);
     raw.data = raw.data.cast::<u8>().wrapping_add(offset).cast();
     raw.size[axis] = range.len() as i64;
     Ok(raw)
@@ -233,4 +237,30 @@ fn transposed(raw: &sys::rapt_tensor, axis: usize, other: usize) -> Result<sys::
     // SAFETY: both are tensors; the data is not looked at.
     check(unsafe { sys::rapt_tensor_transposed(&mut result, raw, number(axis), number(other)) })?;
     Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_narrow<T: Element>(value: T) -> Result<()> {
+        let mut data = [value; 6];
+        let (second, third) = (&data[1] as *const T, &data[2] as *const T);
+        let rows = Tensor::dense(&data, &[3, 2])?;
+        assert_eq!(rows.narrow(0, 1..3)?.raw.data as *const T, third);
+        assert_eq!(rows.narrow(1, 1..2)?.raw.data as *const T, second);
+        let rows = TensorMut::dense(&mut data, &[3, 2])?;
+        assert_eq!(rows.narrow(0, 1..3)?.raw.data as *const T, third);
+        Ok(())
+    }
+
+    #[test]
+    fn a_part_begins_at_its_first_element_whatever_the_type() -> Result<()> {
+        check_narrow(0f32)?;
+        check_narrow(F16(0))?;
+        check_narrow(Bf16(0))?;
+        check_narrow(0i32)?;
+        check_narrow(0u8)?;
+        check_narrow(0i64)
+    }
 }

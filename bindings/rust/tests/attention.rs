@@ -107,6 +107,12 @@ fn dropout_has_a_seed() -> Result<()> {
     attention(&mut arguments, &options, Device::Cpu)?;
     let without = Problem::of(&arguments, &Options::default()).unwrap_err();
     assert!(without.to_string().contains("seed is given but the problem has none"));
+
+    let (seeds, mut again) = (vec![7i64, 8, 1, 2], vec![0f32; COUNT]);
+    inputs.seed = Some(Tensor::dense(&seeds, &[4])?.narrow(0, 2..4)?);
+    let mut arguments = Forward::new(inputs, TensorMut::dense(&mut again, &SIZE)?);
+    attention(&mut arguments, &options, Device::Cpu)?;
+    assert_eq!(again, out);
     Ok(())
 }
 
