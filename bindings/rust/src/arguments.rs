@@ -38,6 +38,7 @@ pub struct Inputs<'a> {
 /// The arguments of attention itself.
 #[derive(Debug)]
 pub struct Forward<'a> {
+    /// What is read.
     pub inputs: Inputs<'a>,
     /// As q, with v's dim; of q's type or f32.
     pub out: TensorMut<'a>,
@@ -48,20 +49,27 @@ pub struct Forward<'a> {
 /// The arguments of its gradients.
 #[derive(Debug)]
 pub struct Backward<'a> {
+    /// What forward read.
     pub inputs: Inputs<'a>,
-    /// What forward gave. `lse` may cover more keys than there are here, as in one step of a ring.
+    /// What forward gave.
     pub out: Tensor<'a>,
+    /// The log-sum-exp that forward gave; it may cover more keys than there are here, as in one step of a ring.
     pub lse: Tensor<'a>,
-    /// The gradients of those.
+    /// The gradient of `out`.
     pub dout: Tensor<'a>,
+    /// The gradient of `lse`; absent: zeros.
     pub dlse: Option<Tensor<'a>>,
-    /// As q, k and v; of q's type or f32.
+    /// The gradient of q: as q; of q's type or f32.
     pub dq: TensorMut<'a>,
+    /// As k; of q's type or f32.
     pub dk: TensorMut<'a>,
+    /// As v; of q's type or f32.
     pub dv: TensorMut<'a>,
-    /// As bias, summed where that is broadcast.
+    /// As bias, summed where that is broadcast; f32 or its type.
     pub dbias: Option<TensorMut<'a>>,
+    /// As sinks.
     pub dsinks: Option<TensorMut<'a>>,
+    /// As alibi.
     pub dalibi: Option<TensorMut<'a>>,
 }
 

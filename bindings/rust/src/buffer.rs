@@ -32,6 +32,7 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
+    /// Allocates as many bytes.
     pub fn new(device: Device, bytes: usize) -> Result<Buffer> {
         let (mut raw, mut data) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: a name that ends in zero, and places for pointers.
@@ -41,10 +42,12 @@ impl Buffer {
         Ok(Buffer { raw, data, bytes, device })
     }
 
+    /// The device whose memory it is.
     pub fn device(&self) -> Device {
         self.device
     }
 
+    /// How many bytes it has.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

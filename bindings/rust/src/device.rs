@@ -11,8 +11,11 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Device {
+    /// The host's processors.
     Cpu,
+    /// An NVIDIA GPU, by CUDA's number.
     Cuda(u32),
+    /// An AMD GPU, by HIP's number.
     Hip(u32),
 }
 
@@ -28,15 +31,22 @@ pub struct DeviceProperties {
     pub threads: i32,
     /// Of a GPU; 0 on the CPU.
     pub multiprocessors: i32,
+    /// Of f32, without matrix units.
     pub f32_flops: f64,
+    /// Of f16 and bf16 on matrix units.
     pub matrix_flops: f64,
+    /// Of reading memory.
     pub read_bandwidth: f64,
+    /// Of copying memory: what is read and what is written, together.
     pub copy_bandwidth: f64,
+    /// How large its memory is.
     pub memory_bytes: f64,
+    /// How large its last cache is: L3 of a CPU, L2 of a GPU.
     pub cache_bytes: f64,
 }
 
 impl Device {
+    /// What it is; an error if there is no such device.
     pub fn properties(self) -> Result<DeviceProperties> {
         let mut raw = sys::rapt_device_properties::new();
         // SAFETY: a text that ends in zero, and a struct that says how large it is.

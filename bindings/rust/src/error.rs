@@ -21,6 +21,7 @@ pub struct Error {
     sentence: String,
 }
 
+/// What a program can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -30,6 +31,7 @@ pub enum ErrorKind {
     Unsupported,
     /// No such kernel or device.
     NotFound,
+    /// The host or the device has no memory left.
     OutOfMemory,
     /// A GPU's driver or runtime reported an error.
     DeviceFailure,
@@ -38,6 +40,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
+    /// What kind of error it is.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

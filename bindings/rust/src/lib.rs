@@ -28,7 +28,7 @@
 //!
 //! The crate is a thin layer over the C API; `docs/` in rapt's repository explains the terms, and
 //! `docs/rust.md` what people do next.
-#![warn(missing_debug_implementations)]
+#![warn(missing_debug_implementations, missing_docs)]
 
 mod arguments;
 mod buffer;

@@ -10,14 +10,18 @@ use std::os::raw::c_void;
 /// The result of attending to one set of keys; `out` may be f32, f16 or bf16.
 #[derive(Clone, Copy, Debug)]
 pub struct Partial<'a> {
+    /// As [`Forward::out`](crate::Forward::out).
     pub out: Tensor<'a>,
+    /// As [`Forward::lse`](crate::Forward::lse).
     pub lse: Tensor<'a>,
 }
 
 /// The same, to be written.
 #[derive(Debug)]
 pub struct PartialMut<'a> {
+    /// As [`Forward::out`](crate::Forward::out).
     pub out: TensorMut<'a>,
+    /// As [`Forward::lse`](crate::Forward::lse).
     pub lse: TensorMut<'a>,
 }
 

@@ -11,6 +11,7 @@ use crate::sys;
 pub struct Options {
     /// No key after the query's position.
     pub causal: bool,
+    /// Which keys around its position a query sees.
     pub window: Window,
     /// Position of query 0 among the keys; absent: aligned at the end.
     pub offset: Option<i64>,
@@ -37,7 +38,9 @@ pub struct Options {
 /// Keys from position − left to position + right, both included. An absent side is unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
+    /// How many keys before the position.
     pub left: Option<i64>,
+    /// How many keys after it.
     pub right: Option<i64>,
     /// The first keys of a sequence, that the left bound does not hide.
     pub first_keys: i64,

@@ -58,6 +58,7 @@ unsafe impl Send for Plan {}
 unsafe impl Sync for Plan {}
 
 impl Plan {
+    /// By the kernel that [`PlanOptions::kernel`] says.
     pub fn new(problem: &Problem, device: Device, options: &PlanOptions) -> Result<Plan> {
         let (kernel, config) = (c_text(&options.kernel)?, c_text(&options.config)?);
         let executor = options.executor.as_ref().map(Executor::raw);
@@ -93,10 +94,12 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The device that it is for.
     pub fn device(&self) -> Device {
         self.device
     }
 
+    /// The name of its kernel: "cpu.flash".
     pub fn kernel(&self) -> &'static str {
         self.kernel
     }
@@ -109,12 +112,14 @@ impl Plan {
         })
     }
 
+    /// The problem that it is for.
     pub fn problem(&self) -> Result<Problem> {
         Problem::written(text(|buffer, capacity, needed| unsafe {
             sys::rapt_plan_problem(self.raw.as_ptr(), buffer, capacity, needed)
         })?)
     }
 
+    /// How many bytes its workspace has.
     pub fn workspace_bytes(&self) -> usize {
         self.workspace_bytes
     }
