@@ -18,12 +18,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+const Json& field(const Json& object, const char* name) {
+  if (object.is_object()) return object.at(name);
+  throw std::runtime_error(fmt::format("a JSON {} stands where an object with '{}' is expected",
+                                       object.type_name(), name));
+}
+
 Json report_in(const std::string& path) {
   const std::vector<std::byte> bytes = read_file(path);
   const auto* text = reinterpret_cast<const char*>(bytes.data());
   const Json report = Json::parse(text, text + bytes.size(), nullptr, false);
   if (report.is_discarded()) throw std::runtime_error("it is not JSON");
-  const auto schema = report.at("schema").get<int>();
+  const auto schema = field(report, "schema").get<int>();
   if (schema != report_schema) {
     throw std::runtime_error(
         fmt::format("its schema is {}; this rapt reads {}", schema, report_schema));
@@ -42,9 +48,10 @@ std::string machine_text(const Device& device) {
 }
 
 Baseline::Row row_from(const Json& row) {
-  Baseline::Row result = {canonical_problem(row.at("problem").get<std::string>()),
-                          row.at("device").get<std::string>(), row.at("kernel").get<std::string>(),
-                          row.at("seconds").get<double>()};
+  Baseline::Row result = {canonical_problem(field(row, "problem").get<std::string>()),
+                          field(row, "device").get<std::string>(),
+                          field(row, "kernel").get<std::string>(),
+                          field(row, "seconds").get<double>()};
   if (result.seconds > 0) return result;
   throw std::runtime_error(
       fmt::format("{} takes {} seconds; times are above 0", result.kernel, result.seconds));
@@ -57,15 +64,15 @@ Baseline Baseline::read(const std::string& path) {
   baseline.path = path;
   try {
     const Json report = report_in(path);
-    report.at("date").get_to(baseline.date);
-    report.at("command").get_to(baseline.command);
-    for (const Json& device : report.at("devices")) {
+    field(report, "date").get_to(baseline.date);
+    field(report, "command").get_to(baseline.command);
+    for (const Json& device : field(report, "devices")) {
       baseline.machines.push_back(
-          {device.at("device").get<std::string>(), device.at("name").get<std::string>(),
-           device.at("threads").get<std::int32_t>(), device.value("multiprocessors", 0)});
+          {field(device, "device").get<std::string>(), field(device, "name").get<std::string>(),
+           field(device, "threads").get<std::int32_t>(), device.value("multiprocessors", 0)});
     }
-    for (const Json& row : report.at("rows")) {
-      const bool timed = row.at("status") == "ok" && !row.at("seconds").is_null();
+    for (const Json& row : field(report, "rows")) {
+      const bool timed = field(row, "status") == "ok" && !field(row, "seconds").is_null();
       if (timed) baseline.rows.push_back(row_from(row));
     }
   } catch (const Error&) {

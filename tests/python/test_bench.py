@@ -192,6 +192,15 @@ def test_a_baseline_that_cannot_be_compared_is_known_before_anything_is_timed(
     wrong = tmp_path / "wrong.json"
     for what, text in {
         "it is not JSON": "{",
+        "a JSON array stands where an object with 'schema' is expected": "[]",
+        "a JSON number stands where an object with 'schema' is expected": "3",
+        "a JSON string stands where an object with 'schema' is expected": '"report"',
+        "a JSON array stands where an object with 'device' is expected": json.dumps(
+            good | {"devices": [[]]}
+        ),
+        "a JSON null stands where an object with 'status' is expected": json.dumps(
+            good | {"rows": [None]}
+        ),
         "key 'schema' not found": "{}",
         "its schema is 999; this rapt reads 1": json.dumps(good | {"schema": 999}),
         "type must be string": json.dumps(good | {"command": 3}),
