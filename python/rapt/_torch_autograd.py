@@ -107,7 +107,8 @@ class _Gradients(_SingleLevelFunction):
         raise NotImplementedError(
             "rapt's attention is differentiated twice, and its gradients have no gradients; compute "
             "this part with torch.nn.functional.scaled_dot_product_attention under "
-            "torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)"
+            "torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH), outside of "
+            "rapt.torch.sdpa()"
         )
 
 

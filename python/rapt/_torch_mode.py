@@ -1,9 +1,10 @@
-"""Puts a function under every call of PyTorch's scaled_dot_product_attention inside a `with`, in
-the thread that entered it. What the function does not do goes to PyTorch, and says so in the log
+"""Puts a function under every call of PyTorch's scaled_dot_product_attention inside a `with`, or
+inside a function that it decorates, in the thread that entered it. What the function does not do goes to PyTorch, and says so in the log
 `rapt`, once for each reason."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import types
@@ -29,7 +30,7 @@ def _say_once(reason: str) -> None:
     _warn(reason)
 
 
-class InsteadOfTorch(TorchFunctionMode):
+class InsteadOfTorch(TorchFunctionMode, contextlib.ContextDecorator):
     def __init__(self, attend: Callable[..., torch.Tensor]) -> None:
         super().__init__()
         self._attend = attend

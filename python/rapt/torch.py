@@ -8,8 +8,6 @@ They are differentiable, once, in the tensors that have gradients in PyTorch, sl
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 import torch
 
 from ._rapt import attention as plain_attention
@@ -26,10 +24,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-def sdpa() -> AbstractContextManager[object]:
-    """Inside `with rapt.torch.sdpa():` every torch.nn.functional.scaled_dot_product_attention of
-    this thread is rapt's, however it is called from Python; nn.MultiheadAttention's too. What rapt
-    does not do goes to PyTorch, and is logged once for each reason (logging.getLogger("rapt"))."""
+def sdpa() -> InsteadOfTorch:
+    """Inside `with rapt.torch.sdpa():`, or a function under `@rapt.torch.sdpa()`, every
+    torch.nn.functional.scaled_dot_product_attention of this thread is rapt's, however it is called
+    from Python; nn.MultiheadAttention's too. What rapt does not do goes to PyTorch, and is logged
+    once for each reason (logging.getLogger("rapt"))."""
     return InsteadOfTorch(scaled_dot_product_attention)
 
 

@@ -7,7 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; rapt does not need it")
 from torch.nn import functional  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
+import rapt.torch  # noqa: E402
 from rapt.torch import (  # noqa: E402
     flash_attn_func,
     flash_attn_varlen_func,
@@ -216,8 +218,22 @@ def test_a_second_backward_is_refused_and_a_graph_for_it_is_not():
     out = scaled_dot_product_attention(*tensors)
     first = torch.autograd.grad(out.square().sum(), tensors, create_graph=True)
     assert_equal(first, gradients_of_squares(tensors))
-    with pytest.raises(NotImplementedError, match="differentiated twice.*SDPBackend.MATH"):
+    with pytest.raises(NotImplementedError, match="differentiated twice.*SDPBackend.MATH.*outside"):
         first[0].sum().backward()
+
+
+def test_a_second_backward_goes_where_the_sentence_says():
+    def twice(tensors):
+        with sdpa_kernel(SDPBackend.MATH):
+            out = functional.scaled_dot_product_attention(*tensors)
+        first = torch.autograd.grad(out.square().sum(), tensors, create_graph=True)
+        first[0].sum().backward()
+
+    tensors = usual()
+    twice(tensors)
+    assert all(tensor.grad.isfinite().all() for tensor in tensors)
+    with rapt.torch.sdpa(), pytest.raises(NotImplementedError, match="outside of rapt.torch.sdpa"):
+        twice(tensors)
 
 
 def gradients_of_squares(tensors):

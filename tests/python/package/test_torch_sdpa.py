@@ -81,6 +81,24 @@ def test_every_call_inside_is_rapts_and_none_outside(name, calls, caplog):
     assert len(calls) == 1
 
 
+def test_it_decorates_functions(calls):
+    x = heads()
+
+    @rapt.torch.sdpa()
+    def attend(x, deeper):
+        """Calls itself, and fails at last."""
+        out = by_name(x, x, x)
+        assert deeper, out
+        return attend(x, deeper - 1) if deeper > 1 else out
+
+    torch.testing.assert_close(attend(x, 3), by_name(x, x, x), rtol=0, atol=2e-6)
+    assert len(calls) == 3 and attend.__name__ == "attend"
+    with pytest.raises(AssertionError):
+        attend(x, 0)
+    by_name(x, x, x)
+    assert len(calls) == 4
+
+
 def test_a_transformers_model_on_sdpa_is_on_rapt(calls):
     pytest.importorskip("transformers", reason="transformers is not installed")
     import models
@@ -208,6 +226,18 @@ def test_torch_compile_sees_the_operator_inside_and_not_outside():
     assert graphs.targets.count("rapt.attention.default") == 1
     torch.testing.assert_close(got, attend(x), rtol=0, atol=2e-6)
     assert graphs.targets.count("rapt.attention.default") == 1
+
+
+def test_torch_compile_sees_the_operator_inside_a_function_that_is_decorated():
+    x, graphs = heads(), Recorded()
+
+    @rapt.torch.sdpa()
+    def attend(x):
+        return by_name(x, x, x) + 1
+
+    got = torch.compile(attend, backend=graphs)(x)
+    assert graphs.targets.count("rapt.attention.default") == 1
+    torch.testing.assert_close(got, by_name(x, x, x) + 1, rtol=0, atol=2e-6)
 
 
 def test_under_torch_compile_too_other_types_go_to_pytorch(caplog):
