@@ -35,8 +35,8 @@ Library find_library(nb::handle type) {
   library.stream = adapter.attr("stream");
   if (nb::hasattr(adapter, "finished")) library.finished = adapter.attr("finished");
   library.read_only = nb::hasattr(adapter, "read_only");
-  if (nb::hasattr(adapter, "refuse")) {
-    library.refuse = adapter.attr("refuse");
+  if (nb::hasattr(adapter, "refuse")) library.refuse = adapter.attr("refuse");
+  if (nb::hasattr(adapter, "forward_mode")) {
     library.is_grad_enabled = adapter.attr("is_grad_enabled");
     library.is_negative = adapter.attr("is_negative");
     library.forward_mode = adapter.attr("forward_mode");
@@ -139,16 +139,17 @@ nb::object capsule_of(nb::handle array, std::int32_t device_type, void* stream) 
 }
 
 // For an array that its library does not show: a sentence of rapt's where that has one, else the
-// library's own error, which is set.
-[[noreturn]] void refuse_hidden(const Library& library, std::string_view name, nb::handle array) {
-  const nb::python_error error;
+// library's own error.
+[[noreturn]] void refuse_hidden(const Library& library, std::string_view name, nb::handle array,
+                                const nb::python_error& error) {
   if (library.refuse.is_valid()) library.refuse(nb::str(name.data(), name.size()), array);
   throw error;
 }
 
 dlpack::Tensor borrowed(const Library& library, std::string_view name, nb::handle array) {
   dlpack::Tensor view;
-  if (library.exchange->borrow(array.ptr(), &view) != 0) refuse_hidden(library, name, array);
+  if (library.exchange->borrow(array.ptr(), &view) != 0)
+    refuse_hidden(library, name, array, nb::python_error());
   return view;
 }
 
@@ -191,7 +192,7 @@ const Library& library_of(nb::handle array) {
 
 Array::Array(std::string_view name, nb::handle object, void* stream) {
   const Library& library = library_of(object);
-  if (library.refuse.is_valid() && may_be_more_than_memory(library, object))
+  if (library.forward_mode.is_valid() && may_be_more_than_memory(library, object))
     library.refuse(nb::str(name.data(), name.size()), object);
   read_only_ = library.read_only;
   if (library.exchange) {
@@ -202,13 +203,13 @@ Array::Array(std::string_view name, nb::handle object, void* stream) {
     try {
       const auto device = library.numpy ? dlpack::cpu : device_of(name, object).type;
       capsule_ = capsule_of(object, device, stream);
-    } catch (nb::python_error&) {
+    } catch (nb::python_error& error) {
       if (!nb::hasattr(object, "__dlpack__")) {
         fault(
             name, " is ", kind_of(object),
             "; rapt takes arrays that speak DLPack, such as NumPy's, PyTorch's, JAX's and CuPy's");
       }
-      if (!library.numpy || !is_numpy_bfloat16(object)) throw;
+      if (!library.numpy || !is_numpy_bfloat16(object)) refuse_hidden(library, name, object, error);
       bits_only = true;
       capsule_ = capsule_of(object.attr("view")("uint16"), dlpack::cpu, nullptr);
     }
@@ -267,8 +268,12 @@ dlpack::Device device_of(std::string_view name, nb::handle array) {
   if (library.numpy || (!library.exchange && !nb::hasattr(array, "__dlpack_device__")))
     return {dlpack::cpu, 0};
   if (library.exchange) return borrowed(library, name, array).device;
-  const auto pair = nb::cast<nb::tuple>(array.attr("__dlpack_device__")());
-  return {nb::cast<std::int32_t>(nb::int_(pair[0])), nb::cast<std::int32_t>(nb::int_(pair[1]))};
+  try {
+    const auto pair = nb::cast<nb::tuple>(array.attr("__dlpack_device__")());
+    return {nb::cast<std::int32_t>(nb::int_(pair[0])), nb::cast<std::int32_t>(nb::int_(pair[1]))};
+  } catch (nb::python_error& error) {
+    refuse_hidden(library, name, array, error);
+  }
 }
 
 void* current_stream(nb::handle array, dlpack::Device device) {

@@ -27,9 +27,9 @@ struct Library {
   // Functions of rapt._libraries; null for NumPy.
   nb::object empty, stream;
   nb::object finished;  // null: what rapt wrote to is what the caller gets
-  // PyTorch's tensors may be more than their memory; null elsewhere.
-  nb::object refuse;  // raises what is wrong with a tensor, if anything is
-  // A function, a method, and what is in the module that counts levels.
+  nb::object refuse;    // null, or raises what is wrong with an array, if anything is
+  // PyTorch's tensors may be more than their memory; null elsewhere. A function, a method, and what
+  // is in the module that counts levels.
   nb::object is_grad_enabled, is_negative, forward_mode;
 };
 const Library& library_of(nb::handle array);

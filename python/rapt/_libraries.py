@@ -5,7 +5,7 @@ An adapter is made when an array of its library is first seen. It has `empty`, w
 writes to, and `stream`, which tells where the library works now, unless DLPack's exchange API does.
 Where what rapt writes to is not what the caller gets, `finished` turns one into the other; `read_only`
 says that arrays of the library must not be written to. `refuse` raises an error for an array that is
-more than its memory, or has none of its own, in the one library that has such."""
+more than its memory, or has none of its own, or none in one place."""
 
 from __future__ import annotations
 
@@ -93,6 +93,14 @@ class Jax:
                 "rapt.jax.attention, which is for JAX's compiled programs"
             )
         self.finished = jax.dlpack.from_dlpack
+
+    def refuse(self, name: str, array: Any) -> None:
+        devices = len(array.sharding.device_set)
+        if devices > 1:
+            raise NotImplementedError(
+                f"{name} is sharded over {devices} devices, and rapt computes on one; call "
+                "rapt.jax.attention inside jax.shard_map(..., check_vma=False), over batch or heads"
+            )
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: str) -> Any:
         return _rapt.Memory(_device(like), shape, dtype)

@@ -475,6 +475,12 @@ try:
     jax.jit(rapt.jax.attention)(shared, shared, shared)
 except NotImplementedError as error:
     print(error)
+lengths = jax.device_put(np.full(4, 5, np.int32), shared.sharding)
+for arguments in [{"q": shared}, {"kv_lengths": lengths}]:
+    try:
+        rapt.attention(**{"q": q, "k": q, "v": q} | arguments)
+    except NotImplementedError as error:
+        print("outside:", error)
 data = {"mesh": mesh, "in_specs": P("data"), "out_specs": P("data"), "check_vma": False}
 each = jax.shard_map(rapt.jax.attention, **data)
 out, gradient = jax.jit(jax.value_and_grad(lambda q: jnp.sum(each(q, q, q) ** 2)))(shared)
@@ -488,5 +494,8 @@ def test_sharding_is_refused_and_shard_map_is_not():
     two = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-c", SHARDED]
     text = subprocess.check_output(command, env=os.environ | two, text=True)
-    assert "sharded over 2 devices" in text and "shard_map" in text
+    assert "part of a program that is sharded over 2 devices" in text and "shard_map" in text
+    for name in ("q", "kv_lengths"):
+        assert f"outside: {name} is sharded over 2 devices" in text
+    assert text.count("call rapt.jax.attention inside jax.shard_map") == 2
     assert "same: True True 2" in text
