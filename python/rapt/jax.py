@@ -175,7 +175,7 @@ def dot_product_attention(
     bias: Any = None,
     mask: Any = None,
     *,
-    scale: float | None = None,
+    scale: Any = None,
     is_causal: bool = False,
     query_seq_lengths: Any = None,
     key_value_seq_lengths: Any = None,
@@ -185,8 +185,9 @@ def dot_product_attention(
 ) -> Any:
     """jax.nn.dot_product_attention: (batch, seq, head, dim), or without batch; query i is at key i.
 
-    `implementation` "xla" or "cudnn" is JAX's own. A row that sees no key is zero, where XLA's is
-    the mean of all values, and its residual is -inf."""
+    `scale` may be an array of one number, traced or learned; q is multiplied by it. `implementation`
+    "xla" or "cudnn" is JAX's own. A row that sees no key is zero, where XLA's is the mean of all
+    values, and its residual is -inf."""
     if implementation not in (None, "rapt"):
         more = {"return_residual": True} if return_residual else {}
         return jax.nn.dot_product_attention(
@@ -200,23 +201,47 @@ def dot_product_attention(
         right = 0 if right is None else min(right, 0)
     if bias is not None and jnp.result_type(bias) != jnp.result_type(query):
         bias = jnp.asarray(bias, jnp.float32)
+    q, k = _array("q", query), _array("k", key)
+    query_lengths = _lengths("query_seq_lengths", query_seq_lengths, len(q), q.shape[1])
+    key_lengths = _lengths("key_value_seq_lengths", key_value_seq_lengths, len(q), k.shape[1])
+    if isinstance(scale, (jax.Array, np.ndarray)):
+        q, scale = _scaled(q, scale), 1.0
     found = attention(
-        query, key, value, bias=bias, mask=mask, scale=scale, window=(left, right), offset=0,
-        kv_lengths=key_value_seq_lengths, return_lse=return_residual,
+        q, k, value, bias=bias, mask=mask, scale=scale, window=(left, right), offset=0,
+        kv_lengths=key_lengths, return_lse=return_residual,
     )  # fmt: skip
-    out = found[0] if return_residual else found
-    rows = _rows_in_use(out, query_seq_lengths)
-    out = jnp.where(rows[..., None], out, 0)
-    if not return_residual:
-        return out
-    lse = jnp.where(rows, jnp.swapaxes(found[1], -1, -2), -jnp.inf)
-    return out, jax.lax.stop_gradient(lse).astype(out.dtype)
+    out, lse = found if return_residual else (found, None)
+    results = [_padded(out, query_lengths, 0)]
+    if return_residual:
+        residual = jax.lax.stop_gradient(jnp.swapaxes(lse, 1, 2)).astype(out.dtype)
+        results.append(_padded(residual, query_lengths, -jnp.inf))
+    results = results if jnp.ndim(query) == 4 else [x[0] for x in results]
+    return tuple(results) if return_residual else results[0]
 
 
-def _rows_in_use(out: Any, lengths: Any) -> Any:
-    """(seq, 1), or (batch, seq, 1): rows before their sequence's length."""
+def _lengths(name: str, lengths: Any, batch: int, most: int) -> Any:
+    """(batch,), from 0 to `most`."""
     if lengths is None:
-        return jnp.ones((1, 1), bool)
-    lengths = jnp.asarray(lengths)
-    lengths = lengths if out.ndim == 3 else lengths[:, None]
-    return (jnp.arange(out.shape[-3]) < lengths)[..., None]
+        return None
+    lengths = _indices(name, lengths)
+    if lengths.shape != (batch,):
+        raise ValueError(
+            f"{name} has shape {lengths.shape}; it takes {(batch,)}, a length for each sequence"
+        )
+    return jnp.clip(jnp.asarray(lengths), 0, most)
+
+
+def _padded(x: Any, lengths: Any, padding: float) -> Any:
+    """(batch, seq, …): what is in rows from their sequence's length on is `padding`."""
+    if lengths is None:
+        return x
+    in_use = jnp.arange(x.shape[1]) < lengths[:, None]
+    return jnp.where(in_use.reshape(*x.shape[:2], *[1] * (x.ndim - 2)), x, padding)
+
+
+def _scaled(q: Any, scale: Any) -> Any:
+    """q times a number that a plan cannot hold, because it is not known yet."""
+    if scale.size != 1:
+        raise ValueError(f"scale has shape {scale.shape}; it is one number")
+    product = q.astype(jnp.float32) * scale.reshape(()).astype(jnp.float32)
+    return product.astype(q.dtype)

@@ -217,6 +217,87 @@ def test_another_implementation_is_jaxs_own(random):
         dot_product_attention(q, k, v, implementation="flax")
 
 
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_a_scale_may_be_learned(random, dtype, shape):
+    q, k, v = (jnp.asarray(x, dtype) for x in plain.inputs(random))
+    dout = random.standard_normal(q.shape).astype(np.float32)
+
+    def loss(q, scale, function):
+        out = function(q, k, v, scale=scale, is_causal=True)
+        return jnp.sum(out.astype(jnp.float32) * dout), out
+
+    gradients = jax.value_and_grad(loss, (0, 1), has_aux=True)
+    scale = jnp.full(shape, 0.3)
+    for run in (gradients, jax.jit(gradients, static_argnums=2)):
+        (_, got), (dq, dscale) = run(q, scale, dot_product_attention)
+        (_, want), (dq_there, dscale_there) = run(q, scale, jax.nn.dot_product_attention)
+        check(got, want, BOUNDS[dtype])
+        check(dq, dq_there, 2 * BOUNDS[dtype])
+        check(dscale, dscale_there, 10 * BOUNDS[dtype])  # a sum over all rows
+        assert dscale.shape == shape and dscale.dtype == scale.dtype
+
+
+def test_each_example_may_have_a_scale(random):
+    q, k, v = plain.inputs(random)
+    attend = jax.vmap(lambda q, k, v, scale: dot_product_attention(q, k, v, scale=scale))
+    got = attend(q, k, v, jnp.array([0.2, 0.7]))
+    check(got, [dot_product_attention(*x, scale=s) for *x, s in zip(q, k, v, [0.2, 0.7])])
+
+
+@pytest.mark.parametrize("axes", [3, 4])
+def test_lengths_beyond_the_size_are_the_size(random, axes):
+    q, k, v = plain.inputs(random)
+    if axes == 3:
+        q, k, v = q[0], k[0], v[0]
+    for name in ("query_seq_lengths", "key_value_seq_lengths"):
+        for pair in [(9, 3), (4, 2**31 - 1), (100, 100)]:
+            lengths = {name: jnp.array(pair[: axes - 2], jnp.int32)}
+            want = jax.nn.dot_product_attention(q, k, v, **lengths)
+            check(dot_product_attention(q, k, v, **lengths), want)
+            check(jax.jit(dot_product_attention)(q, k, v, **lengths), want)
+
+
+def test_lengths_below_zero_are_zero(random):
+    q, k, v = plain.inputs(random)
+    out = dot_product_attention(q, k, v, key_value_seq_lengths=[-3, 7])
+    assert not out[0].any() and np.isfinite(out[1]).all()
+    assert not dot_product_attention(q, k, v, query_seq_lengths=[-1, 0]).any()
+
+
+@pytest.mark.parametrize("name", ["query_seq_lengths", "key_value_seq_lengths"])
+@pytest.mark.parametrize(
+    "lengths, words",
+    [
+        ([3], r"has shape \(1,\); it takes \(2,\)"),
+        (3, r"has shape \(\); it takes \(2,\)"),
+        ([3, 3, 3], r"has shape \(3,\); it takes \(2,\)"),
+        ([[3, 3]], r"has shape \(1, 2\); it takes \(2,\)"),
+        ([3.0, 2.5], "is float32; it takes integers"),
+        ([True, False], "is bool; it takes integers"),
+    ],
+)
+def test_wrong_lengths_are_a_sentence(random, name, lengths, words):
+    q, k, v = plain.inputs(random)
+    with pytest.raises(ValueError, match=f"^{name} {words}"):
+        dot_product_attention(q, k, v, **{name: jnp.array(lengths)})
+    with pytest.raises(ValueError, match=f"^{name} {words}"):
+        jax.jit(dot_product_attention)(q, k, v, **{name: jnp.array(lengths)})
+
+
+@pytest.mark.parametrize(
+    "arguments, error, words",
+    [
+        ({"scale": jnp.ones(3)}, ValueError, r"scale has shape \(3,\); it is one number"),
+        ({"local_window_size": (-1, 2)}, ValueError, "window"),
+        ({"query": np.ones((1, 4, 2, 8), np.int32)}, ValueError, "q is int32; rapt computes in"),
+    ],
+)
+def test_what_jax_takes_and_rapt_does_not_is_a_sentence(arguments, error, words):
+    with pytest.raises(error, match=words):
+        dot_product_attention(**{"query": q, "key": q, "value": q} | arguments)
+
+
 # Which of q, k, v, bias, kv_lengths, alibi and sinks vmap goes over, and along which axis.
 AXES = {
     "everything": (0, 0, 0, 0, 0, 0, None),
