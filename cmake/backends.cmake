@@ -21,17 +21,18 @@ if(RAPT_WITH_CUDA)
 endif()
 
 set(RAPT_WITH_HIP OFF)
-if(RAPT_HIP STREQUAL "AUTO")
-  # Debian's package hip ends the configuration where hipcc is missing.
-  find_program(RAPT_HIPCC hipcc HINTS ENV ROCM_PATH PATH_SUFFIXES bin)
-  mark_as_advanced(RAPT_HIPCC)
-  if(RAPT_HIPCC)
-    find_package(hip QUIET)
+if(RAPT_HIP)
+  # Headers are all it takes: HIP's own package ends the configuration where hipcc is missing, or
+  # where the compiler of everything else is a clang that it does not know.
+  find_path(RAPT_HIP_INCLUDE_DIR hip/hip_runtime_api.h
+    HINTS ENV ROCM_PATH PATHS /opt/rocm PATH_SUFFIXES include)
+  mark_as_advanced(RAPT_HIP_INCLUDE_DIR)
+  if(NOT RAPT_HIP_INCLUDE_DIR AND NOT RAPT_HIP STREQUAL "AUTO")
+    message(FATAL_ERROR "RAPT_HIP is ${RAPT_HIP}, but hip/hip_runtime_api.h is not found: install \
+Debian's libamdhip64-dev, or set ROCM_PATH or RAPT_HIP_INCLUDE_DIR")
   endif()
-elseif(RAPT_HIP)
-  find_package(hip REQUIRED)
 endif()
-if(RAPT_HIP AND hip_FOUND)
+if(RAPT_HIP AND RAPT_HIP_INCLUDE_DIR)
   include(cmake/hip.cmake)
   rapt_check_hip_compiler(problem)
   if(NOT problem)

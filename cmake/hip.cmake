@@ -1,6 +1,6 @@
 # HIP files through a clang, by commands of our own: CMake's HIP language would want ROCm's device
 # libraries, which Debian has not for every architecture. One object holds the code of all of them.
-# Needs find_package(hip).
+# Needs RAPT_HIP_INCLUDE_DIR.
 
 set(RAPT_HIP_ARCHITECTURES "gfx908;gfx90a;gfx942;gfx1100" CACHE STRING
   "What HIP kernels are compiled for")
@@ -39,7 +39,7 @@ endfunction()
 function(rapt_add_hip_objects objects)
   set(options ${rapt_hip_options} -fvisibility=hidden -fvisibility-inlines-hidden
     -D__HIP_PLATFORM_AMD__=1 -include ${PROJECT_SOURCE_DIR}/src/hip/language.hpp
-    -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include -idirafter ${hip_INCLUDE_DIR}
+    -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include -idirafter ${RAPT_HIP_INCLUDE_DIR}
     -Wall -Wextra -Wpedantic -Wshadow $<$<BOOL:${RAPT_WARNINGS_AS_ERRORS}>:-Werror>)
   set(list "")
   foreach(source ${ARGN})

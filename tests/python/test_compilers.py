@@ -76,3 +76,17 @@ def test_an_older_compiler_gets_a_sentence_from_cmake(source_dir, tmp_path):
     assert result.returncode != 0
     assert f"{compiler} is GNU 10." in " ".join(result.stderr.split()), result.stderr
     assert "rapt needs g++ 11, clang 14 or newer" in " ".join(result.stderr.split())
+
+
+@pytest.mark.skipif("clang++-19" not in COMPILERS, reason="there is no clang++-19")
+def test_an_fmt_for_another_library_gets_a_sentence_from_cmake(source_dir, tmp_path):
+    if not has_library("clang++-19 -stdlib=libc++"):
+        pytest.skip("there is no libc++")
+    configure = ["cmake", "-G", "Ninja", "-S", source_dir, "-B", tmp_path / "build"]
+    configure += ["-DCMAKE_CXX_COMPILER=clang++-19", "-DCMAKE_CXX_FLAGS=-stdlib=libc++"]
+    result = subprocess.run(configure, capture_output=True, text=True)
+    assert result.returncode != 0
+    sentence = "the fmt that is here does not link with libc++"
+    assert sentence in " ".join(result.stderr.split()), result.stderr
+    library = ["-DRAPT_BUILD_CLI=OFF", "-DRAPT_BUILD_TESTS=OFF"]
+    assert subprocess.run([*configure, *library], capture_output=True).returncode == 0
