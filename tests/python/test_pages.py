@@ -2,7 +2,8 @@
 
 The first program of a page is compiled by the page's own commands; the fragments after it go on in its
 main(). Shell lines of cli.md run in one folder, in order. Programs of rust.md are doctests of the crate;
-what it says about a project of one's own is tried here."""
+what it says about a project of one's own is tried here. python.md and jax.md are tried with the package,
+in package/test_python_pages.py."""
 
 import os
 import re
