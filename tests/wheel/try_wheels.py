@@ -1,18 +1,22 @@
 """Tries the wheels in build/wheels as users would: each Python here installs the one it would get into
 an empty environment, runs the README's lines and the `rapt` program, and has nothing of a toolkit or of
-PyTorch at hand. The one for aarch64 does so under qemu, with a Python from Debian's packages."""
+PyTorch at hand. The one for aarch64 does so under qemu, with a Python from Debian's packages. What was
+not tried is said, and a wheel that no Python tried, or a Python that tried no wheel, is a failure."""
 
 from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
-from wheel import FOLDER, VERSIONS, find_python  # noqa: E402
+from wheel import FOLDER, KINDS, VERSIONS, find_python  # noqa: E402
 
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+CODE = {"elf": {"sm_80", "sm_90a"}, "ptx": {"sm_80"}}  # as cuobjdump lists it, of the kind `cuda`
 LINES = ROOT / "tests" / "python" / "readme_lines.py"
 BENCH = ["bench", "b1 h4 s256 d64 f32", "--seconds", "0.05"]
 IMPORT = """import sys, rapt
@@ -48,11 +52,25 @@ def check_kernels(kind: str, printed: str) -> None:
         sys.exit(f"the wheel {kind} has kernels of {printed.strip()}, not of {wanted}")
 
 
+def check_gpu_code(module: pathlib.Path) -> None:
+    import nvidia  # what packages of NVIDIA's have in common
+
+    folders = map(pathlib.Path, nvidia.__path__)
+    (tool,) = (tool for folder in folders for tool in folder.glob("cu*/bin/cuobjdump"))
+    for form, wanted in CODE.items():
+        chips = set(re.findall(r"\.(sm_\w+)\.", run(tool, f"--list-{form}", module)))
+        if chips != wanted:
+            sys.exit(f"{module} has {form} for {sorted(chips)}, not for {sorted(wanted)}")
+
+
 def try_native(kind: str, version: str, python: str, wheel: pathlib.Path) -> str:
     folder = FOLDER / "environments" / f"{kind}-{version}"
     run(python, "-m", "venv", "--clear", folder)
     run(folder / "bin/pip", "install", "--quiet", wheel, **network_settings())
     check_kernels(kind, run(folder / "bin/python", "-c", IMPORT))
+    if kind == "cuda":
+        (module,) = folder.glob("lib/python*/site-packages/rapt/_rapt.*.so")
+        check_gpu_code(module)
     run(folder / "bin/rapt", *BENCH)
     return run(folder / "bin/python", LINES)
 
@@ -84,18 +102,33 @@ def try_aarch64(wheel: pathlib.Path) -> str:
 
 
 def main() -> None:
-    tried = 0
+    built = {wheel for kind in KINDS for wheel in (FOLDER / kind).glob("*.whl")}
+    if not built:
+        sys.exit("there are no wheels in build/wheels: ./dev wheel builds them")
+    pythons = {version: find_python(version) for version in PYTHONS}
+    tried_wheels, tried_pythons = set(), set()
     for kind in ["x86_64", "cuda"]:
-        for version in ["3.10", "3.11", "3.12", "3.13"]:
-            wheel, python = wheel_for(kind, version), find_python(version)
-            if wheel and python:
-                print(f"{wheel.name}, Python {version}: {try_native(kind, version, python, wheel)}", end="")
-                tried += 1
+        for version, python in pythons.items():
+            wheel = wheel_for(kind, version)
+            if not python:
+                print(f"not tried: {kind} in Python {version}, which is not here with venv")
+            elif not wheel:
+                print(f"not tried: {kind} in Python {version}, for which no wheel was built")
+            else:
+                found = try_native(kind, version, python, wheel)
+                print(f"{wheel.name}, Python {version}: {found}", end="", flush=True)
+                tried_wheels.add(wheel)
+                tried_pythons.add(version)
     if wheel := wheel_for("aarch64", "3.13"):
         print(f"{wheel.name}, under qemu: {try_aarch64(wheel)}", end="")
-        tried += 1
-    if not tried:
-        sys.exit("there are no wheels in build/wheels, or no Python for them: ./dev wheel builds them")
+        tried_wheels.add(wheel)
+    else:
+        print("not tried: aarch64, of which no wheel was built")
+    missed = [f"no Python tried {wheel}" for wheel in sorted(built - tried_wheels)]
+    here = {version for version, python in pythons.items() if python}
+    missed += [f"Python {version} tried no wheel" for version in sorted(here - tried_pythons)]
+    if missed:
+        sys.exit("\n".join(missed))
 
 
 if __name__ == "__main__":
