@@ -40,36 +40,44 @@ class OneKvHead {
         call_(backward.call),
         sequence_(sequence),
         kv_head_(kv_head),
+        keys_(gradient_keys(backward, sequence, kv_head)),
         dk_(static_cast<std::size_t>(stored() * call_.qk_dim)),
         dv_(static_cast<std::size_t>(stored() * call_.v_dim)) {}
 
-  void add(Shared& shared) {
-    const std::vector<GradientKey> keys = gradient_keys(backward_, sequence_, kv_head_);
-    for (const GradientRow& row : gradient_rows(backward_, sequence_, kv_head_)) {
-      std::vector<double> dq(static_cast<std::size_t>(call_.qk_dim));
-      double dalibi = 0;
-      for (const GradientKey& key : keys) {
-        const PairGradient pair = pair_gradient(backward_, row, key);
-        if (!pair.visible) continue;
-        const double of_product = pair.of_dot * double(call_.scale);
-        for (std::size_t d = 0; d < dq.size(); ++d) {
-          dq[d] += of_product * key.k[d];
-          dk_[at(key, call_.qk_dim) + d] += of_product * row.q[d];
-        }
-        for (std::size_t d = 0; d < key.v.size() && pair.kept != 0; ++d)
-          dv_[at(key, call_.v_dim) + d] += pair.kept * pair.weight * row.dout[d];
-        dalibi -= pair.of_score * std::abs(double(row.position() - key.key));
-        if (backward_.gradients.dbias) shared.dbias[bias_element(row, key)] += pair.of_score;
+  void add(const GradientRow& row, Shared& shared) {
+    std::vector<double> dq(static_cast<std::size_t>(call_.qk_dim));
+    double dalibi = 0;
+    for (const GradientKey& key : keys_) {
+      const PairGradient pair = pair_gradient(backward_, row, key);
+      if (!pair.visible) continue;
+      const double of_product = pair.of_dot * double(call_.scale);
+      for (std::size_t d = 0; d < dq.size(); ++d) {
+        dq[d] += of_product * key.k[d];
+        dk_[at(key, call_.qk_dim) + d] += of_product * row.q[d];
       }
-      const semantics::Place place = semantics::query_place(call_, sequence_, row.row.query);
-      write(backward_.gradients.dq, backward_.problem.dq_dtype,
-            semantics::row_offset(backward_.gradients.dq_stride, place, row.row.head), dq.data(),
-            call_.qk_dim);
-      const auto head = static_cast<std::size_t>(row.row.head);
-      if (backward_.gradients.dsinks) shared.dsinks[head] += sink_gradient(backward_, row);
-      if (backward_.gradients.dalibi) shared.dalibi[slope_element(row)] += dalibi;
+      for (std::size_t d = 0; d < key.v.size() && pair.kept != 0; ++d)
+        dv_[at(key, call_.v_dim) + d] += pair.kept * pair.weight * row.dout[d];
+      dalibi -= pair.of_score * std::abs(double(row.position() - key.key));
+      if (backward_.gradients.dbias) shared.dbias[bias_element(row, key)] += pair.of_score;
     }
-    write_keys();
+    const semantics::Place place = semantics::query_place(call_, sequence_, row.row.query);
+    write(backward_.gradients.dq, backward_.problem.dq_dtype,
+          semantics::row_offset(backward_.gradients.dq_stride, place, row.row.head), dq.data(),
+          call_.qk_dim);
+    const auto head = static_cast<std::size_t>(row.row.head);
+    if (backward_.gradients.dsinks) shared.dsinks[head] += sink_gradient(backward_, row);
+    if (backward_.gradients.dalibi) shared.dalibi[slope_element(row)] += dalibi;
+  }
+
+  void write_keys() const {
+    for (Index key = 0; key < stored(); ++key) {
+      const semantics::Place place = semantics::key_place(call_, sequence_, key);
+      const semantics::Gradients& g = backward_.gradients;
+      write(g.dk, backward_.problem.dk_dtype, semantics::row_offset(g.dk_stride, place, kv_head_),
+            dk_.data() + key * call_.qk_dim, call_.qk_dim);
+      write(g.dv, backward_.problem.dv_dtype, semantics::row_offset(g.dv_stride, place, kv_head_),
+            dv_.data() + key * call_.v_dim, call_.v_dim);
+    }
   }
 
  private:
@@ -89,21 +97,12 @@ class OneKvHead {
     const Index sequence = backward_.problem.alibi_per_sequence ? sequence_.index : 0;
     return static_cast<std::size_t>(sequence * call_.heads + row.row.head);
   }
-  void write_keys() const {
-    for (Index key = 0; key < stored(); ++key) {
-      const semantics::Place place = semantics::key_place(call_, sequence_, key);
-      const semantics::Gradients& g = backward_.gradients;
-      write(g.dk, backward_.problem.dk_dtype, semantics::row_offset(g.dk_stride, place, kv_head_),
-            dk_.data() + key * call_.qk_dim, call_.qk_dim);
-      write(g.dv, backward_.problem.dv_dtype, semantics::row_offset(g.dv_stride, place, kv_head_),
-            dv_.data() + key * call_.v_dim, call_.v_dim);
-    }
-  }
 
   const BackwardCall& backward_;
   const semantics::Call& call_;
   const semantics::Sequence sequence_;
   const Index kv_head_;
+  const std::vector<GradientKey> keys_;
   std::vector<double> dk_, dv_;
 };
 
@@ -142,8 +141,14 @@ void run(const Task& task, const semantics::Call& call, const semantics::Gradien
   }
   for (Index b = 0; b < call.batch; ++b) {
     const semantics::Sequence sequence = semantics::sequence(call, b);
-    for (Index kv_head = 0; kv_head < call.kv_heads; ++kv_head)
-      OneKvHead(backward, sequence, kv_head).add(shared);
+    for (Index kv_head = 0; kv_head < call.kv_heads; ++kv_head) {
+      OneKvHead own(backward, sequence, kv_head);
+      for (const GradientRow& row : gradient_rows(backward, sequence, kv_head)) {
+        own.add(row, shared);
+        if (task.executor->stopped()) return;
+      }
+      own.write_keys();
+    }
   }
   write_shared(backward, shared);
 }

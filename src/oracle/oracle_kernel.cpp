@@ -32,25 +32,25 @@ void run(const Task& task, const semantics::Call& call, const Launch& launch) {
   const auto per_slot = static_cast<std::size_t>(scratch_doubles(p));
   const std::span<double> scratch(reinterpret_cast<double*>(launch.workspace.data()),
                                   per_slot * static_cast<std::size_t>(task.device.threads));
+  // A row is a piece of its own: it may take a tenth of a second, and all of a head minutes.
   parallel_for_slots(
-      *task.executor, task.device.threads, call.batch * p.heads, [&](Index slot, Index item) {
+      *task.executor, task.device.threads, call.batch * p.heads * call.q_len,
+      [&](Index slot, Index item) {
+        const Index query = item % call.q_len, head = item / call.q_len % p.heads;
+        const semantics::Sequence sequence = semantics::sequence(call, item / call.q_len / p.heads);
+        if (query >= sequence.q_len) return;
         const auto mine = scratch.subspan(static_cast<std::size_t>(slot) * per_slot, per_slot);
         const auto out = mine.first(static_cast<std::size_t>(p.v_dim)),
                    scores = mine.subspan(out.size());
-        const Index head = item % p.heads;
-        const semantics::Sequence sequence = semantics::sequence(call, item / p.heads);
-        for (Index query = 0; query < sequence.q_len; ++query) {
-          const double lse = oracle_row(call, p.dtype, {sequence, head, query}, out, scores);
-          const semantics::Place place = semantics::query_place(call, sequence, query);
-          const Index at = semantics::row_offset(call.out_stride, place, head);
-          with_element_type(p.out_dtype, [&](auto type) {
-            auto* target = static_cast<decltype(type)*>(call.out) + at;
-            for (const double value : out)
-              *target++ = from_float<decltype(type)>(static_cast<float>(value));
-          });
-          if (call.lse)
-            call.lse[semantics::lse_offset(call, place, head)] = static_cast<float>(lse);
-        }
+        const double lse = oracle_row(call, p.dtype, {sequence, head, query}, out, scores);
+        const semantics::Place place = semantics::query_place(call, sequence, query);
+        const Index at = semantics::row_offset(call.out_stride, place, head);
+        with_element_type(p.out_dtype, [&](auto type) {
+          auto* target = static_cast<decltype(type)*>(call.out) + at;
+          for (const double value : out)
+            *target++ = from_float<decltype(type)>(static_cast<float>(value));
+        });
+        if (call.lse) call.lse[semantics::lse_offset(call, place, head)] = static_cast<float>(lse);
       });
 }
 
