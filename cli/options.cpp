@@ -7,9 +7,9 @@
 #include <system_error>
 
 #include "cli/bench/suite.hpp"
-#include "src/core/environment.hpp"
 #include "src/core/problem_tokens.hpp"
 #include "src/library/registry.hpp"
+#include "src/library/selection.hpp"
 
 namespace rapt::cli {
 namespace {
@@ -97,21 +97,15 @@ void SharedOptions::check_kernel_is_for(const Device& device) const {
                           device.to_string(), own == Backend::cpu ? "" : ":0"));
 }
 
-void SharedOptions::check_environment() const {
-  const std::string named = environment_text("RAPT_KERNEL");
-  if (!kernel.empty() || named.empty()) return;
-  try {
-    find_kernel(named);
-  } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("RAPT_KERNEL is wrong: {}", error.what()));
-  }
+void SharedOptions::check_environment_is_for(const Device& device) const {
+  if (kernel.empty()) check_environment(device);
 }
 
 void require_output_name(std::string_view option, std::string_view value) {
   if (const std::string_view what = other_than_a_file(value); !what.empty()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{0} takes a file to write to, and '{1}' is a {2}; write {0} FILE "
-                            "before it, or {0} - for standard output",
+                            "before it",
                             option, value, what));
   }
 }

@@ -30,9 +30,9 @@ struct SharedOptions {
   // Throws Error if the kernel runs on another backend. For commands that look for it among those
   // of a device.
   void check_kernel_is_for(const Device& device) const;
-  // Throws Error if RAPT_KERNEL names a kernel that does not exist. For commands that race every
-  // kernel and would not notice.
-  void check_environment() const;
+  // Throws Error where no kernel is named and RAPT_KERNEL's does not exist or runs on another
+  // backend. For commands that race every kernel and would not notice.
+  void check_environment_is_for(const Device& device) const;
 };
 
 // The chips that device_or_chip() knows, as a sentence for users.

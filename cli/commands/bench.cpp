@@ -76,7 +76,6 @@ std::optional<Baseline> baseline_for(const BenchOptions& options, const SharedOp
 }
 
 int bench(const SharedOptions& shared, BenchOptions options) {
-  shared.check_environment();
   require_output_name("--json", options.json);
   require_output_name("--csv", options.csv);
   require_input_name("--baseline", options.baseline);
@@ -85,6 +84,7 @@ int bench(const SharedOptions& shared, BenchOptions options) {
   std::FILE* const out = table_stream(options);
   const Device device = shared.device();
   shared.check_kernel_is_for(device);
+  shared.check_environment_is_for(device);
   const std::optional<Baseline> baseline = baseline_for(options, shared, problems, device);
   if (options.quiet) Progress::silence();
   Record record(options.json, options.csv);

@@ -195,11 +195,11 @@ Verdict tune_problem(const Problem& problem, const Device& device, const Limits&
 
 int tune(const SharedOptions& shared, const TuneOptions& options) {
   check(shared);
-  shared.check_environment();
   require_output_name("--output", options.output);
   const std::vector<Problem> problems = problems_named(with_whole_problems(options.names));
   const Device device = shared.device();
   shared.check_kernel_is_for(device);
+  shared.check_environment_is_for(device);
   const std::string path = output_path(options);
   const Limits limits = roof_limits(device);
   fmt::print("{}, {}\n", device.name, width_of(device));

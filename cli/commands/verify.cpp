@@ -41,6 +41,7 @@ class Verification {
         report_(is_standard_stream(bits) ? stderr : stdout),
         config_(options.config()) {
     options.check_kernel_is_for(device_);
+    options.check_environment_is_for(device_);
     if (!bits.empty()) bits_ = std::make_unique<OutputFile>(bits);
     for (const KernelInfo& kernel : kernels()) {
       const bool wanted = options.kernel.empty() || kernel.name == options.kernel;
@@ -203,7 +204,6 @@ Operation operation_of(const SharedOptions& shared, const VerifyOptions& options
 }
 
 int verify_all(const SharedOptions& shared, const VerifyOptions& options) {
-  shared.check_environment();
   require_output_name("--bits", options.bits);
   Verification verification(shared, options.bits);
   const Operation operation = operation_of(shared, options);

@@ -241,14 +241,17 @@ Choice choose(const Question& question, const Tuning& tuning) {
                                            question.problem.to_string(), "'", refusals(question)));
 }
 
-// The kernel of that name, if it can be had.
-Choice take(std::string_view wanted, std::string_view reason, const Question& question) {
-  const Kernel& kernel = find_kernel(wanted);
-  if (kernel.backend != question.device.backend) {
-    throw Error(ErrorCode::unsupported,
-                text(kernel.name, " (", reason, ") runs on ", name(kernel.backend),
-                     "; the plan is for ", question.device.to_string()));
-  }
+constexpr std::string_view by_environment = "named by RAPT_KERNEL";
+
+void check_backend(const Kernel& kernel, std::string_view reason, const Device& device) {
+  if (kernel.backend == device.backend) return;
+  throw Error(ErrorCode::unsupported, text(kernel.name, " (", reason, ") runs on ",
+                                           name(kernel.backend), ", not on ", device.to_string()));
+}
+
+// If it can be had.
+Choice take(const Kernel& kernel, std::string_view reason, const Question& question) {
+  check_backend(kernel, reason, question.device);
   if (kernel.operation != question.problem.operation) {
     throw Error(ErrorCode::unsupported,
                 text(kernel.name, " (", reason, ") computes ", name(kernel.operation),
@@ -262,34 +265,48 @@ Choice take(std::string_view wanted, std::string_view reason, const Question& qu
   return {&kernel, configs_of(kernel, question)};
 }
 
+// Null: none is named.
+const Kernel* kernel_of_environment() {
+  const std::string kernel = environment_text("RAPT_KERNEL");
+  if (kernel.empty()) return nullptr;
+  try {
+    return &find_kernel(kernel);
+  } catch (const Error& error) {
+    throw Error(error.code(), text("RAPT_KERNEL is wrong: ", error.what()));
+  }
+}
+
 // One variable serves a program that computes both operations: it names a kernel of one.
-std::string kernel_of_environment(const Problem& problem) {
-  std::string kernel = environment_text("RAPT_KERNEL");
-  const bool counts = kernel.empty() || find_kernel(kernel).operation == problem.operation;
-  return counts ? kernel : "";
+const Kernel* kernel_of_environment(const Problem& problem) {
+  const Kernel* kernel = kernel_of_environment();
+  return kernel && kernel->operation == problem.operation ? kernel : nullptr;
 }
 
 }  // namespace
 
+void check_environment(const Device& device) {
+  if (const Kernel* kernel = kernel_of_environment())
+    check_backend(*kernel, by_environment, device);
+}
+
 Selection select(const Problem& problem, const Device& device, const PlanOptions& options) {
   check(device);
   const Question question = {problem, device, options.workspace_limit};
-  const std::string_view named = options.kernel;
-  const std::string from_environment = named.empty() ? kernel_of_environment(problem) : "";
-  const std::string_view wanted = named.empty() ? std::string_view(from_environment) : named;
+  const bool by_caller = !options.kernel.empty();
+  const Kernel* wanted = by_caller ? &find_kernel(options.kernel) : kernel_of_environment(problem);
   Tuning tuning = obeyable_tuning(question);
   std::string reason =
-      wanted.empty()  ? problem.batch_invariant ? "least estimate for any batch" : "least estimate"
-      : named.empty() ? "named by RAPT_KERNEL"
-                      : "named by the caller";
-  const Choice choice = wanted.empty() ? choose(question, tuning) : take(wanted, reason, question);
+      !wanted     ? problem.batch_invariant ? "least estimate for any batch" : "least estimate"
+      : by_caller ? "named by the caller"
+                  : std::string(by_environment);
+  const Choice choice = wanted ? take(*wanted, reason, question) : choose(question, tuning);
   const Config* values = &options.config;
   if (tuning.winner && tuning.winner->kernel == choice.kernel->name) {
     const bool own_config = !options.config.values.empty();
     if (!own_config) values = &tuning.winner->config;
     const std::string measured =
         text("tuned: ", human_seconds(tuning.winner->seconds), " measured, ", tuning.file);
-    if (wanted.empty()) {
+    if (!wanted) {
       reason = own_config ? text("tuned: ", tuning.file, "; config of the caller") : measured;
     } else if (!own_config) {
       reason += text("; config ", measured);

@@ -17,4 +17,7 @@ struct Selection {
 // problem. A kernel refuses where each of its configs needs more workspace than the limit.
 Selection select(const Problem& problem, const Device& device, const PlanOptions& options);
 
+// Throws Error if RAPT_KERNEL names a kernel that does not exist or runs on another backend.
+void check_environment(const Device& device);
+
 }  // namespace rapt

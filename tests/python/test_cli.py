@@ -327,10 +327,17 @@ def test_a_wrong_kernel_in_the_environment_is_refused_by_all_who_race_kernels(ra
     )
 
 
+@pytest.mark.parametrize("command", ["explain", "bench", "verify", "tune"])
+def test_a_kernel_of_another_backend_in_the_environment_is_refused(rapt, command):
+    result = rapt(command, PROBLEM, RAPT_KERNEL="emu.flash")
+    assert result.returncode == 2
+    assert result.stderr == "rapt: emu.flash (named by RAPT_KERNEL) runs on emu, not on cpu\n"
+
+
 def test_a_wrong_kernel_in_the_environment_is_an_error_beside_the_table(rapt):
     result = rapt("explain", PROBLEM, RAPT_KERNEL="cpu.magic")
     assert result.returncode == 2
-    assert "there is no kernel 'cpu.magic'" in result.stderr
+    assert result.stderr.startswith("rapt: RAPT_KERNEL is wrong: there is no kernel 'cpu.magic'")
     assert "cpu.naive" in result.stdout and "chosen" not in result.stdout
 
 

@@ -39,10 +39,10 @@ ARROWS = {
 # Single files that a folder may include besides.
 FILES = {
     "cli": {
-        "src/core/closest.hpp", "src/core/environment.hpp", "src/core/problem_tokens.hpp",
+        "src/core/closest.hpp", "src/core/problem_tokens.hpp",
         "src/core/rates.hpp", "src/core/stream_clock.hpp", "src/core/text.hpp",
         "src/core/tuning_file.hpp", "src/core/user_folder.hpp", "src/cpu/thread_pool.hpp",
-        "src/cpu/amx.hpp", "src/library/registry.hpp",
+        "src/cpu/amx.hpp", "src/library/registry.hpp", "src/library/selection.hpp",
     },
     "src/emulator": {"src/cpu/thread_pool.hpp"},
     "src/gpu": {"rapt/dtype.hpp"},

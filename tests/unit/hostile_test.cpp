@@ -155,7 +155,7 @@ TEST(Names, AKernelOfAnotherBackendIsAnError) {
   other.backend = Backend::cuda;
   other.multiprocessors = 4;
   EXPECT_TRUE(
-      throws(ErrorCode::unsupported, "cpu.naive (named by the caller) runs on cpu; the",
+      throws(ErrorCode::unsupported, "cpu.naive (named by the caller) runs on cpu, not on",
              [&] { Plan(Problem::parse("b1 h2 s5 d4 f32"), other, {.kernel = "cpu.naive"}); }));
 }
 
