@@ -13,18 +13,23 @@
 namespace rapt::cli {
 namespace {
 
+bool is_standard_input(std::string_view path) { return path == "-"; }
+
 [[noreturn]] void fault(const std::string& path, int error) {
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("cannot read {}: {}", path, std::strerror(error)));
+              fmt::format("cannot read {}: {}", name_of_input(path), std::strerror(error)));
 }
 
 }  // namespace
 
+std::string_view name_of_input(std::string_view path) {
+  return is_standard_input(path) ? "standard input" : path;
+}
+
 std::vector<std::byte> read_file(const std::string& path) {
   using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
-  const bool standard = path == "-";
-  const File file = standard ? File(stdin, [](std::FILE*) { return 0; })
-                             : File(std::fopen(path.c_str(), "rb"), std::fclose);
+  const File file = is_standard_input(path) ? File(stdin, [](std::FILE*) { return 0; })
+                                            : File(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file) fault(path, errno);
   std::error_code unknown;  // of a pipe: grow as it comes
   const auto expected = std::filesystem::file_size(path, unknown);

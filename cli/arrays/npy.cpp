@@ -157,6 +157,8 @@ std::string npy_header(DType dtype, std::span<const std::int64_t> shape) {
   return result + header;
 }
 
-Array read_npy(const std::string& path) { return parse_npy(read_file(path), path); }
+Array read_npy(const std::string& path) {
+  return parse_npy(read_file(path), std::string(name_of_input(path)));
+}
 
 }  // namespace rapt::cli

@@ -61,7 +61,7 @@ Baseline::Row row_from(const Json& row) {
 
 Baseline Baseline::read(const std::string& path) {
   Baseline baseline;
-  baseline.path = path;
+  baseline.name = name_of_input(path);
   try {
     const Json report = report_in(path);
     field(report, "date").get_to(baseline.date);
@@ -78,8 +78,9 @@ Baseline Baseline::read(const std::string& path) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} is not what rapt bench --json writes: {}", path, reason(error)));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{} is not what rapt bench --json writes: {}", baseline.name, reason(error)));
   }
   return baseline;
 }
@@ -102,12 +103,12 @@ std::string Baseline::other_machine(const Device& device) const {
   other.multiprocessors = machine->multiprocessors;
   const std::string then = machine_text(other), now = machine_text(device);
   if (then == now) return "";
-  return fmt::format("{} is of {}, and this is {}: times may differ for that alone", path, then,
+  return fmt::format("{} is of {}, and this is {}: times may differ for that alone", name, then,
                      now);
 }
 
 Changes::Changes(const Baseline& baseline, std::span<const Measurement> rows, double threshold)
-    : path_(baseline.path), date_(baseline.date), threshold_(threshold) {
+    : name_(baseline.name), date_(baseline.date), threshold_(threshold) {
   std::vector<Baseline::Row> left = baseline.rows;
   for (const Measurement& row : rows) {
     if (!row.seconds || row.status != "ok") continue;
@@ -145,7 +146,7 @@ std::string Changes::listed(std::span<const Timed> rows) {
 std::string Changes::to_string(std::optional<std::size_t> width) const {
   const std::string counts =
       fmt::format("beside {} of {}: {} slower and {} faster by more than {:g} %, {} about the same",
-                  path_, date_, slower_, faster_, threshold_, same_);
+                  name_, date_, slower_, faster_, threshold_, same_);
   std::string result = wrapped(counts, width, 2) + "\n";
   Table table;
   table.column("  change", Align::right);
@@ -163,7 +164,7 @@ std::string Changes::to_string(std::optional<std::size_t> width) const {
     result += wrapped(fmt::format("timed only {}: {}", where, listed(rows)), width, 2) + "\n";
   };
   say("here", only_here_);
-  say("in " + path_, only_there_);
+  say("in " + name_, only_there_);
   return result;
 }
 

@@ -22,7 +22,7 @@ struct Baseline {
     std::int32_t threads, multiprocessors;
   };
 
-  std::string path, date, command;  // the command measured it
+  std::string name, date, command;  // of its file; the command measured it
   std::vector<Machine> machines;
   std::vector<Row> rows;
 
@@ -57,7 +57,7 @@ class Changes {
   };
   static std::string listed(std::span<const Timed> rows);
 
-  std::string path_, date_;
+  std::string name_, date_;
   double threshold_;
   std::size_t slower_ = 0, faster_ = 0, same_ = 0;
   std::vector<Change> changed_;  // the slower first

@@ -67,7 +67,7 @@ std::optional<Baseline> baseline_for(const BenchOptions& options, const SharedOp
   if (!baseline.covers(problems, device, shared.kernel)) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{} has no time of these problems on {}{}; it was measured by `{}`",
-                            options.baseline, device.to_string(),
+                            baseline.name, device.to_string(),
                             shared.kernel.empty() ? "" : " by " + shared.kernel, baseline.command));
   }
   if (const std::string other = baseline.other_machine(device); !other.empty())

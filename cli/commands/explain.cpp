@@ -1,12 +1,14 @@
 // `rapt explain`: who would take a problem, who refuses and why, and the choice.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/program.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
+#include "src/core/problem_tokens.hpp"
 #include "src/core/text.hpp"
 #include "src/library/registry.hpp"
 
@@ -84,8 +86,21 @@ void print_table(const Explanation& explanation, const Problem& problem, const D
     fmt::print("nominal estimates: nothing was measured on {}\n", device.features);
 }
 
+// Tokens that can be read alone and not together are those of several.
+Problem one_problem(const std::vector<std::string>& arguments) {
+  const std::string problem = fmt::format("{}", fmt::join(arguments, " "));
+  if (!reads_as_problem_tokens(problem) &&
+      std::ranges::all_of(arguments, reads_as_problem_tokens)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("explain takes one problem, and \"{}\" has tokens of several; ask "
+                            "about one after another",
+                            problem));
+  }
+  return Problem::parse(problem);
+}
+
 int run_explain(const ExplainOptions& options, const SharedOptions& shared) {
-  const Problem problem = Problem::parse(fmt::format("{}", fmt::join(options.problem, " ")));
+  const Problem problem = one_problem(options.problem);
   const Device device = shared.device_or_chip();
   const Explanation explanation = explain(problem, device, shared.plan_options());
   for (const std::string& warning : explanation.warnings) print_warning(warning);

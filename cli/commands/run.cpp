@@ -62,6 +62,7 @@ Window parse_window(std::string_view text) {
   if (text.empty()) return {};
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos) {
+    parse_count(text, text);
     fault("--window is '{0}'; write L:R, e.g. {0}: for that many keys to the left", text);
   }
   Window window;

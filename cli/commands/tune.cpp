@@ -29,6 +29,11 @@ struct TuneOptions {
 };
 
 std::vector<TunedWinner> winners_in(const std::string& path) {
+  if (is_standard_stream(path)) {
+    throw Error(ErrorCode::invalid_argument,
+                "winners are put among those that a file has already, and standard output has "
+                "none; give a file with --output");
+  }
   std::error_code unknown;
   if (!std::filesystem::exists(path, unknown)) return {};
   if (!std::filesystem::is_regular_file(path, unknown)) {
@@ -248,8 +253,8 @@ void add_tune(CLI::App& app, Session& session) {
       ->type_name("SECONDS");
   command
       .add_option("--output", options->output,
-                  "Where the winners go. Default: RAPT_TUNING, else rapt/tuning.txt in "
-                  "XDG_CONFIG_HOME or ~/.config")
+                  "Where the winners go, a file: not -. Default: RAPT_TUNING, else "
+                  "rapt/tuning.txt in XDG_CONFIG_HOME or ~/.config")
       ->type_name("FILE");
   command.footer(
       "* marks the winner; whoever falls far behind is timed no more. A result that the oracle "

@@ -15,9 +15,10 @@ class Rapt:
         self.environment["XDG_CACHE_HOME"] = str(cache)
         self.environment["RAPT_TUNING"] = ""
 
-    def __call__(self, *arguments, **environment):
+    def __call__(self, *arguments, stdin=None, **environment):
         return subprocess.run(
             [self.program, *map(str, arguments)],
+            stdin=stdin,
             capture_output=True,
             text=True,
             timeout=120,

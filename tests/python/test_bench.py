@@ -164,6 +164,15 @@ def test_a_baseline_tells_what_changed_and_what_got_slower_fails(rapt, baseline)
     assert "cpu.split_kv on 2 problems\n" in rapt("bench", SMALL, OTHER, *arguments).stdout
 
 
+def test_a_baseline_from_standard_input_is_called_so(rapt, baseline):
+    with baseline.open() as report:
+        result = rapt("bench", SMALL, "--runs", "1", "--quiet", "--baseline", "-", stdin=report)
+    assert result.stdout.startswith("beside standard input of 20")
+    with open("/dev/null") as nothing:
+        result = rapt("bench", SMALL, "--baseline", "-", stdin=nothing)
+    assert result.stderr.startswith("rapt: standard input is not what rapt bench --json writes:")
+
+
 def test_a_threshold_decides_what_counts(rapt, baseline):
     named = ["--kernel", "cpu.flash", "--runs", "1", "--quiet", "--baseline", baseline]
     for percent, outcome in {99: "0 slower and 1 faster", 100: "0 slower and 0 faster"}.items():

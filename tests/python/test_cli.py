@@ -311,6 +311,12 @@ def test_words_of_several_problems_are_to_be_quoted(rapt, command):
     )
 
 
+@pytest.mark.parametrize("problems", [["s8 d8", "s16 d16"], ["s8", "d8", "s16", "d16"]], ids=str)
+def test_explain_takes_one_problem(rapt, problems):
+    sentence = rapt.fails("explain", *problems)
+    assert sentence.startswith('explain takes one problem, and "s8 d8 s16 d16" has tokens of several;')
+
+
 def test_naming_a_kernel_makes_it_the_choice(rapt):
     by_option = json.loads(rapt.ok("explain", PROBLEM, "--json", "--kernel", "cpu.oracle"))
     assert (by_option["kernel"], by_option["reason"]) == ("cpu.oracle", "named by the caller")

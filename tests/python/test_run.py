@@ -321,6 +321,7 @@ WRONG = {
     "scale a word": (dict, ["--scale", "big"], "--scale = big"),
     "soft cap -1": (dict, ["--softcap", "-1"], "the soft cap is -1"),
     "window without colon": (dict, ["--window", "5"], "--window is '5'; write L:R"),
+    "window without a number": (dict, ["--window", "x"], "--window is 'x'; write L:R or L:R+N with"),
     "window negative": (dict, ["--window", "-1:3"], "--window is '-1:3'"),
     "window of words": (dict, ["--window", "a:b"], "--window is 'a:b'"),
     "first keys without a number": (dict, ["--window", "3:+"], "--window is '3:+'; write L:R or"),

@@ -184,6 +184,7 @@ def test_without_an_output_the_users_config_folder_is_used(rapt, tmp_path):
         ([SMALL, "--output", "no/such/folder/tuning.txt"], "cannot write no/such/folder/tuning.txt"),
         ([SMALL, "--output", "/"], "the tuning file / is not a regular file"),
         ([SMALL, "--output", "/dev/null"], "the tuning file /dev/null is not a regular file"),
+        ([SMALL, "--output", "-"], "standard output has none; give a file with --output"),
         ([SMALL, "--config", "tile=32"], "tune has no option --config; see rapt tune --help"),
         ([SMALL, "--kernel", "cpu.oracle"], "--kernel is cpu.oracle, which is never chosen"),
         ([SMALL, "--kernel", "cpu.nobody"], "there is no kernel 'cpu.nobody'"),
