@@ -234,8 +234,8 @@ std::string Array::element_type() const { return text_of(view_.dtype); }
 
 void Array::refuse_type(std::string_view name) const {
   fault(name, " is ", element_type(),
-        "; rapt computes in float32, float16 and bfloat16, and takes lengths, starts and page "
-        "tables as int32, seeds as int64, masks as bool: convert it first");
+        "; rapt computes in float32, float16 and bfloat16, and takes lengths, starts, page tables "
+        "and seeds as integers, masks as bool: convert it first");
 }
 
 rapt::Tensor Array::tensor(int first) const {

@@ -1,5 +1,7 @@
 #include "python/module/request.hpp"
 
+#include <algorithm>
+
 #include "python/module/fault.hpp"
 #include "python/module/interruptible.hpp"
 #include "python/module/values.hpp"
@@ -41,6 +43,13 @@ const rapt::TensorInfo* optional_tensor(std::string_view keyword, rapt::Operatio
     if (is_optional(info, operation) && info.name == keyword) return &info;
   }
   return nullptr;
+}
+
+// Lengths, starts, page tables and seeds.
+bool takes_integers(const rapt::TensorInfo& info) {
+  constexpr std::string_view names[] = {"q_starts", "kv_starts", "kv_lengths", "page_table",
+                                        "seed"};
+  return std::ranges::find(names, info.name) != std::end(names);
 }
 
 // Scratch memory of this thread on the CPU, kept while it is small.
@@ -189,6 +198,7 @@ Tensor Request::other_tensor(const rapt::TensorInfo& info, const char* name, nb:
           "as bias");
   }
   if (info.form == rapt::TensorInfo::Form::pairs) return array.tensor(4 - array.axes());
+  if (takes_integers(info) && is_floating_point(array.dtype())) array.refuse_type(name);
   if (array.axes() < info.least_axes || array.axes() > info.most_axes) {
     fault(std::string(name) + " has " + axes_of(array) + "; it needs " +
           std::to_string(info.least_axes) +

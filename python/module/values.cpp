@@ -90,9 +90,13 @@ bool is_truth(nb::handle object) {
 
 bool truth_from(const char* name, nb::handle object) {
   if (PyBool_Check(object.ptr())) return object.ptr() == Py_True;
-  if (!is_truth(object)) refuse_kind(name, object, "True or False (or 1 or 0)");
+  constexpr const char* wanted = "True or False (or 1 or 0)";
+  if (!is_truth(object)) refuse_kind(name, object, wanted);
   const int truth = PyObject_IsTrue(object.ptr());
-  if (truth < 0) throw nb::python_error();
+  const int is_itself =
+      truth < 0 ? truth : PyObject_RichCompareBool(object.ptr(), nb::int_(truth).ptr(), Py_EQ);
+  if (is_itself < 0) throw nb::python_error();
+  if (is_itself == 0) fault(name, " is ", text_of(object), "; it is ", wanted);
   return truth != 0;
 }
 

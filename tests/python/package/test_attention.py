@@ -201,6 +201,19 @@ def test_whatever_is_true_is_true(random, true):
         rapt.attention(q, k, v, causal="no")
 
 
+@pytest.mark.parametrize("number", [2, -1, np.int64(2)])
+def test_other_numbers_are_neither_true_nor_false(random, number):
+    with pytest.raises(ValueError, match="^causal is .*; it is True or False .or 1 or 0.$"):
+        rapt.attention(*plain.inputs(random), causal=number)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_lengths_are_integers(random, dtype):
+    lengths = np.array([7, 4], dtype)
+    with pytest.raises(ValueError, match=f"^kv_lengths is {dtype}; .* takes lengths, .* as integers"):
+        rapt.attention(*plain.inputs(random), kv_lengths=lengths)
+
+
 def test_lists_and_wide_integers_are_taken(random):
     q, k, v = plain.inputs(random)
     slopes = [0.5, 0.25, 0.125, 1]
@@ -246,7 +259,7 @@ q = np.ones((1, 32768, 8, 64), np.float32)
 out = np.full_like(q, np.nan)
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
-    rapt.attention(q, q, q, out=out)
+    {call}
 except KeyboardInterrupt:
     few = q[:, :4]
     assert np.allclose(rapt.attention(few, few, few), 1)
@@ -254,10 +267,20 @@ except KeyboardInterrupt:
 """
 
 
-def test_a_long_call_can_be_interrupted():
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=300
-    )
+LONG = {
+    "flash": "rapt.attention(q, q, q, out=out)",
+    "oracle": "rapt.attention(q, q, q, out=out, kernel='cpu.oracle')",
+    "oracle backward": """lse = np.zeros(q.shape[:1] + q.shape[2:0:-1], np.float32)
+    rapt.attention_backward(
+        q, q, q, out=q, lse=lse, dout=q, dq=out, kernel="cpu.oracle_backward"
+    )""",
+}
+
+
+@pytest.mark.parametrize("call", LONG)
+def test_a_long_call_can_be_interrupted(call):
+    program = INTERRUPTED.format(call=LONG[call])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.stdout == "interrupted before the end\n", done.stderr
 
 

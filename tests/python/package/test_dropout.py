@@ -118,7 +118,7 @@ def test_what_is_wrong_is_told(arrays):
     for number in (5, np.int64(5)):
         with pytest.raises(ValueError, match=r"^seed is 5; .* a seed and an offset: give \[5, 0\]$"):
             rapt.attention(q, k, v, dropout_p=0.5, seed=number)
-    with pytest.raises(ValueError, match="seed is float64; .*, seeds as int64, .*: convert it"):
+    with pytest.raises(ValueError, match="seed is float64; .* seeds as integers, .*: convert it"):
         rapt.attention(q, k, v, dropout_p=0.5, seed=np.array([1.0, 2.0]))
     with pytest.raises(ValueError, match="a problem with dropout is batch-invariant"):
         rapt.attention(q, k, v, dropout_p=0.5, seed=SEED, batch_invariant=True)
