@@ -51,8 +51,12 @@ class Run:
     machine: Machine
 
 
+def _counted(threads: int) -> str:
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
 def _machine(device: dict[str, Any]) -> Machine:
-    threads = f", {device['threads']} threads" if device.get("backend") == "cpu" else ""
+    threads = f", {_counted(device['threads'])}" if device.get("backend") == "cpu" else ""
     limits = [device.get(name) or 0.0 for name in ("f32_flops", "matrix_flops", "read_bandwidth")]
     return Machine(f"{device['name']}{threads}", *limits)
 

@@ -27,6 +27,11 @@ def row(problem, seconds, **changes):
     } | changes  # fmt: skip
 
 
+@pytest.mark.parametrize("threads, words", [(1, "1 thread"), (2, "2 threads")])
+def test_a_machine_is_called_by_its_threads(threads, words):
+    assert _results._machine(DEVICE | {"threads": threads}).name == f"A Chip, {words}"
+
+
 def report(rows):
     return {"schema": 1, "date": "2026-01-01", "command": "c", "devices": [DEVICE], "rows": rows}
 
