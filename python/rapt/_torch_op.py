@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from . import _rapt
+from . import _rapt, _torch_fake
 from ._torch_autograd import may_record, with_derivatives
 
 _OPTIONS = """Tensor? bias=None, Tensor? mask=None, Tensor? alibi=None, Tensor? sinks=None,
@@ -45,57 +45,16 @@ def _call_backward(
     return tuple(q.new_empty(0) if gradient is None else gradient for gradient in gradients)
 
 
-def _check_devices(q: torch.Tensor, **rest: Any) -> None:
-    """One tensor on the meta device would make all of the call meta."""
-    for name, value in rest.items():
-        if isinstance(value, torch.Tensor) and value.device != q.device:
-            raise ValueError(
-                f"{name} lies on {value.device} and q on {q.device}; copy one of them to the other's "
-                "device first"
-            )
-
-
-def _fake(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **rest: Any) -> torch.Tensor:
-    _check_devices(q, k=k, v=v, **rest)
-    return q.new_empty((*q.shape[:-1], v.shape[-1]))
-
-
-def _fake_with_lse(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, layout="bshd", **rest: Any
-) -> tuple[torch.Tensor, torch.Tensor]:
-    lse_shape = list(q.shape[:-1])
-    if layout == "bshd":
-        lse_shape[-2:] = reversed(lse_shape[-2:])
-    return _fake(q, k, v, **rest), q.new_empty(lse_shape, dtype=torch.float32)
-
-
-def _fake_backward(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **rest: Any
-) -> tuple[torch.Tensor, ...]:
-    _check_devices(q, k=k, v=v, **rest)
-    gradients = [tensor.new_empty(tensor.shape) for tensor in (q, k, v)]
-    for name in ("bias", "sinks", "alibi"):
-        wanted = rest.get(f"d{name}")
-        gradients.append(_fake_sum(rest[name]) if wanted else q.new_empty(0))
-    return tuple(gradients)
-
-
-def _fake_sum(tensor: torch.Tensor) -> torch.Tensor:
-    """One number for each that lies in memory."""
-    sizes = zip(tensor.shape, tensor.stride())
-    return tensor.new_empty([1 if step == 0 else size for size, step in sizes])
-
-
 _library = torch.library.Library("rapt", "DEF")
-for _name, _signature, _function, _shape in [
-    ("attention", f"{_ARGUMENTS} -> Tensor", _call, _fake),
-    ("attention_with_lse", f"{_ARGUMENTS} -> (Tensor, Tensor)", _call_with_lse, _fake_with_lse),
-    ("attention_backward", f"{_BACKWARD_ARGUMENTS} -> ({_GRADIENTS})", _call_backward, _fake_backward),
+for _name, _signature, _function in [
+    ("attention", f"{_ARGUMENTS} -> Tensor", _call),
+    ("attention_with_lse", f"{_ARGUMENTS} -> (Tensor, Tensor)", _call_with_lse),
+    ("attention_backward", f"{_BACKWARD_ARGUMENTS} -> ({_GRADIENTS})", _call_backward),
 ]:
     _library.define(_name + _signature, tags=[torch.Tag.needs_fixed_stride_order])
     for _key in ("CPU", "CUDA"):
         _library.impl(_name, _function, _key)
-    torch.library.register_fake(f"rapt::{_name}", _shape, lib=_library)
+    torch.library.register_fake(f"rapt::{_name}", getattr(_torch_fake, _name), lib=_library)
     _library.impl(_name, with_derivatives(_name, _function), "Autograd", with_keyset=True)
 
 

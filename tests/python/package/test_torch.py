@@ -417,6 +417,79 @@ def test_tensors_without_memory_have_results_without_memory():
     assert out.is_meta and out.shape == (2, 4, 5, 6)
 
 
+REFUSED = {
+    "k's dim axis has size 4; the problem wants 8": lambda m: ((m, m[..., :4], m), {}),
+    "k's batch axis has size 1; the problem wants 2": lambda m: ((m, m[:1], m[:1]), {}),
+    "v's seq axis has size 3; the problem wants 5": lambda m: ((m, m, m[:, :3]), {}),
+    "v's head axis has size 1; the problem wants 4": lambda m: ((m, m, m[:, :, :1]), {}),
+    "4 heads cannot share 3 kv heads evenly": lambda m: ((m, m[:, :, :3], m[:, :, :3]), {}),
+    "q is float64; rapt computes in float32": lambda m: ((m.double(),) * 3, {}),
+    "k is f16; the problem wants f32": lambda m: ((m, m.half(), m), {}),
+    "q has 2 axes; it needs four": lambda m: ((m[0, 0], m, m), {}),
+    "bias's batch axis has size 3; it must be 2 or 1": lambda m: (
+        (m, m, m), {"bias": m.new_zeros(3, 1, 1, 5)}
+    ),
+    "bias's kv axis has size 4; it must be 5 or 1": lambda m: (
+        (m, m, m), {"bias": m.new_zeros(5, 4)}
+    ),
+    "mask is .*; it is bool, True where": lambda m: ((m, m, m), {"mask": m.new_zeros(5, 5)}),
+    "alibi's head axis has size 3; the problem wants 4": lambda m: (
+        (m, m, m), {"alibi": m.new_zeros(3)}
+    ),
+    "kv_lengths's batch axis has size 3; the problem wants 2": lambda m: (
+        (m, m, m), {"kv_lengths": m.new_zeros(3, dtype=torch.int32)}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_sizes_and_types_are_looked_at_without_memory_too(sentence, device):
+    tensors, options = REFUSED[sentence](torch.zeros(2, 5, 4, 8, device=device))
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        torch.ops.rapt.attention_with_lse(*tensors, **options)
+
+
+BACKWARD_REFUSED = {
+    "dout's seq axis has size 3; the problem wants 5": lambda m, lse: {"dout": m[:, :3]},
+    "lse's head axis has size 3; the problem wants 4": lambda m, lse: {"lse": lse[:, :3]},
+    "lse is f16; the problem wants f32": lambda m, lse: {"lse": lse.half()},
+    "dlse has 2 axes; ": lambda m, lse: {"dlse": lse[0]},
+    "out is f16; ": lambda m, lse: {"out": m.half()},
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("sentence", BACKWARD_REFUSED)
+def test_so_are_those_of_backward(sentence, device):
+    q, lse = torch.zeros(2, 5, 4, 8, device=device), torch.zeros(2, 4, 5, device=device)
+    given = {"out": q, "lse": lse, "dout": q} | BACKWARD_REFUSED[sentence](q, lse)
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        torch.ops.rapt.attention_backward(q, q, q, **given)
+
+
+def test_pages_and_packed_queries_without_memory_have_results_without_memory():
+    q, pool = torch.zeros(7, 4, 8, device="meta"), torch.zeros(9, 16, 2, 8, device="meta")
+    starts, table = (torch.zeros(n, dtype=torch.int32, device="meta") for n in [(4,), (3, 2)])
+    lengths = starts[:3]
+    out, lse = torch.ops.rapt.attention_with_lse(
+        q, pool, pool, q_starts=starts, page_table=table, kv_lengths=lengths, max_q_len=4
+    )
+    assert out.shape == (7, 4, 8) and lse.shape == (4, 7)
+
+
+def test_sizes_that_a_compiler_does_not_know_pass_without_a_guard():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def call(q, k):
+        return torch.ops.rapt.attention(q, k, k)
+
+    graph = make_fx(call, tracing_mode="symbolic")(torch.zeros(2, 5, 4, 8), torch.zeros(2, 7, 4, 8))
+    assert not graph.shape_env.guards
+    out = graph(torch.zeros(3, 6, 4, 8), torch.zeros(3, 9, 2, 8))
+    assert out.shape == (3, 6, 4, 8)
+
+
 def test_whatever_is_no_dense_tensor_gets_a_sentence():
     q = torch.randn(2, 4, 5, 8)
     with pytest.raises(TypeError, match="query is a numpy.ndarray; .* torch.as_tensor.query."):
