@@ -29,7 +29,8 @@ HWY_INLINE void fetch_row(const void* row, semantics::Index bytes) {
 template <class Element>
 HWY_INLINE float element_at(const Element* from, semantics::Index index) {
   Element element;
-  std::memcpy(&element, from + index, sizeof element);
+  const auto* const bytes = reinterpret_cast<const std::byte*>(from);
+  std::memcpy(&element, bytes + index * semantics::Index{sizeof element}, sizeof element);
   return to_float(element);
 }
 
