@@ -49,8 +49,8 @@ class Terminal:
         except OSError:
             return ""
 
-    def until(self, text):
-        while text not in self.shown:
+    def until(self, pattern):
+        while not re.search(pattern, self.shown):
             more = self.read()
             assert more, self.shown
             self.shown += more
@@ -147,9 +147,8 @@ def test_a_long_kernel_shows_that_it_lives(rapt, tmp_path, command):
         rapt, 80, command, problem, "--kernel", kernel, "--threads", "1", *output
     )
     who = "the oracle" if command == "verify" else kernel
-    terminal.until(f"{who}: 3 s")
-    estimate = "" if command == "verify" else ", estimate "
-    assert f"{who}: 3 s{estimate}" in terminal.shown
+    estimate = " " if command == "verify" else ", estimate "
+    terminal.until(f"{who}: [3-9] s{estimate}")  # a busy machine may miss a second
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.end() == -signal.SIGINT
     last_words = "rapt: stopped before the first problem was done\r\n" if command == "bench" else ""
