@@ -148,6 +148,8 @@ def measure(options: argparse.Namespace, make_peers) -> int:
     for text in problems_of(options.problems):
         try:
             problem = parse(text)
+            if problem.backward:
+                raise Refusal("gpu_backward.py races gradients")
         except Refusal as refusal:
             print(f"{text}\n  {refusal}")
             continue

@@ -1,4 +1,4 @@
-"""Problem strings that other libraries can be given too: sizes, type, causal, and no more. What a
+"""Problem strings that other libraries can be given too: sizes, type, causal, backward, and no more. What a
 problem costs at least is counted as rapt does, so that a test can tell whether both read the same
 problem."""
 
@@ -32,23 +32,27 @@ class Problem:
     kv_heads: int = 1
     dtype: str = "f32"
     causal: bool = False
+    backward: bool = False
 
     def flops(self) -> float:
         pairs = self.q_len * (self.q_len + 1) / 2 if self.causal else self.q_len * self.kv_len
-        return 4.0 * self.batch * self.heads * self.dim * pairs
+        products = 5 if self.backward else 2
+        return 2.0 * products * self.batch * self.heads * self.dim * pairs
 
     def bytes(self) -> float:
-        """q and out, k and v, each once."""
-        rows = self.q_len * self.heads + self.kv_len * self.kv_heads
-        return 2.0 * self.batch * rows * self.dim * ELEMENT_BYTES[self.dtype]
+        """q and out, k and v, each once; backward reads dout and lse, too, and writes gradients."""
+        queries = self.q_len * self.heads
+        elements = 2.0 * (queries + self.kv_len * self.kv_heads) * self.dim
+        row_bytes = elements * ELEMENT_BYTES[self.dtype]
+        return self.batch * (2 * row_bytes + 4.0 * queries if self.backward else row_bytes)
 
 
 def _read(token: str, text: str) -> dict:
     """The fields that a token sets."""
     if token in ELEMENT_BYTES:
         return {"dtype": token}
-    if token == "causal":
-        return {"causal": True}
+    if token in ("causal", "backward"):
+        return {token: True}
     if token in ("bshd", "bhsd"):  # peers run in both layouts whatever rapt's is
         return {}
     if heads := re.fullmatch(r"h([1-9]\d*)(?:/([1-9]\d*))?", token):
@@ -58,7 +62,7 @@ def _read(token: str, text: str) -> dict:
         return dict.fromkeys(SIZES[size[1]], int(size[2]))
     raise Refusal(
         f"cannot compare '{token}' of '{text}'; peers take b, h, s, q, kv and d with sizes from 1, "
-        "f32, f16, bf16, causal and bhsd"
+        "f32, f16, bf16, causal, backward and bhsd"
     )
 
 

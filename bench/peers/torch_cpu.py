@@ -45,11 +45,16 @@ class TorchCpu:
         attend = self._torch.nn.functional.scaled_dot_product_attention
         options = {"is_causal": problem.causal, "enable_gqa": problem.heads != problem.kv_heads}
         turn = itertools.cycle(sets)
+
+        def forward(tensors):
+            return attend(*tensors, **options)
+
+        backward = self._gradients(forward, turn)
         contender = Contender(
             name=f"torch-{name}-{layout}",
             config=self.config,
-            call=lambda: attend(*next(turn), **options),
-            context=lambda: self._using(name),
+            call=backward if problem.backward else lambda: forward(next(turn)),
+            context=lambda: self._using(name, gradients=problem.backward),
         )
         try:
             with contender.context(), warnings.catch_warnings():
@@ -59,9 +64,26 @@ class TorchCpu:
             contender.refusal = str(error).splitlines()[0]
         return contender
 
+    def _gradients(self, attend, turn):
+        """A call that goes from the last dout to dq, dk and dv: what forward keeps for it is made once
+        for each set of inputs, by the first call that meets it."""
+        graphs: dict = {}
+
+        def call():
+            tensors = next(turn)
+            if id(tensors) not in graphs:
+                for tensor in tensors:
+                    tensor.requires_grad_()
+                out = attend(tensors)
+                graphs[id(tensors)] = out, self._torch.randn_like(out)
+            out, dout = graphs[id(tensors)]
+            return self._torch.autograd.grad(out, tensors, dout, retain_graph=True)
+
+        return call
+
     @contextlib.contextmanager
-    def _using(self, name: str):
-        with self._torch.no_grad(), self._sdpa_kernel(self._backends[name]):
+    def _using(self, name: str, gradients: bool):
+        with self._torch.set_grad_enabled(gradients), self._sdpa_kernel(self._backends[name]):
             yield
 
     def _input_sets(self, problem: Problem, layout: str, rotate_bytes: float) -> list:

@@ -18,6 +18,7 @@ SMALL = [
     "b2 h4/2 q3 kv17 d8 bf16",
     "b1 h2 s33 d16 f32 causal",
     "b3 h2 s5 d8 f16 bhsd",
+    "b2 h4/2 q3 kv17 d8 bf16 backward",
 ]
 ROW = {
     "problem": "b1 h1 s4 d2 f32", "device": "cpu", "kernel": "cpu.scripted", "config": "tile=4",
@@ -110,6 +111,11 @@ def refusal_of(text):
 def test_a_problem_string_is_read_in_any_order():
     text = "causal bf16 d64 s2048 h32/8 b3"
     assert parse(text) == Problem(text, 2048, 2048, 64, 3, 32, 8, "bf16", True)
+
+
+def test_backward_is_five_products_instead_of_two():
+    forward, backward = parse("b2 h4/2 q3 kv17 d8 bf16"), parse("b2 h4/2 q3 kv17 d8 bf16 backward")
+    assert backward.backward and backward.flops() == 2.5 * forward.flops()
 
 
 def test_batch_heads_and_type_may_be_left_out():
@@ -228,7 +234,7 @@ def test_a_peer_row_holds_what_is_known_of_it_and_null_elsewhere(report):
 
 def test_peers_count_the_work_as_rapt_does(report):
     assert [row["problem"] for row in report["rows"]] == [text for text in SMALL for _ in range(3)]
-    for start in range(0, 9, 3):
+    for start in range(0, len(report["rows"]), 3):
         own, *peers = report["rows"][start : start + 3]
         for peer in peers:
             for name in ["flops", "bytes", "intensity", "roof_seconds", "bound"]:
