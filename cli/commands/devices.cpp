@@ -73,7 +73,7 @@ void print_limits(const Row& row) {
     table.row(cells);
   };
   line("  f32", nominal.f32_flops, &Rates::f32_flops, "flop/s");
-  line("  f16 and bf16 on matrix units", nominal.matrix_flops, &Rates::matrix_flops, "flop/s");
+  line("  products of f16 and bf16", nominal.matrix_flops, &Rates::matrix_flops, "flop/s");
   if (row.device.backend != Backend::cpu)
     line("  f32 as TF32 on matrix units", 0, &Rates::tf32_flops, "flop/s");
   line("  memory, read", nominal.read_bandwidth, &Rates::read_bandwidth, "B/s");

@@ -22,7 +22,7 @@ double rounds_per_second(std::int32_t threads, const std::function<void(std::int
 
 // Flop/s of all threads together.
 double measure_f32_flops(const Device& device, std::int32_t threads);
-double measure_matrix_flops(const Device& device, std::int32_t threads);  // 0: no matrix unit
+double measure_matrix_flops(const Device& device, std::int32_t threads);  // bf16; 0: no unit
 
 // Seconds of a job without work on all of rapt's own threads; 0 where there is only one, or where
 // they never came together.

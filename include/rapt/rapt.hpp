@@ -231,7 +231,7 @@ RAPT_API std::string_view name(Backend backend);
 // What a chip can do at best: flop/s, bytes/s, bytes. 0: unknown or absent.
 struct Limits {
   double f32_flops = 0;
-  double matrix_flops = 0;  // f16 and bf16 on matrix units
+  double matrix_flops = 0;  // of f16 and bf16: matrix units, or AVX-512's dot products
   double read_bandwidth = 0, copy_bandwidth = 0;
   double memory_bytes = 0, cache_bytes = 0;
 };

@@ -6,7 +6,7 @@
 // Operands are packed as an engine of forward packs them (engine.hpp). Each engine has its own form
 // of what sums over queries are made of, and of those sums; the driver (backward_driver.cpp) knows
 // none of them: it decides which queries meet which keys. backward_engine_f32.cpp works on vectors
-// of f32, backward_engine_amx-inl.hpp on bf16 tiles.
+// of f32, backward_engine_bf16-inl.hpp on tiles of bf16.
 #pragma once
 
 #include "src/cpu/engine.hpp"
@@ -62,6 +62,8 @@ struct BackwardEngine {
 };
 
 const BackwardEngine& f32_backward_engine();
-const BackwardEngine* amx_backward_engine();  // null: as amx_engine()
+// Null: as engines of forward.
+const BackwardEngine* amx_backward_engine();
+const BackwardEngine* bf16_backward_engine();
 
 }  // namespace rapt

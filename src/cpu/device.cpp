@@ -91,7 +91,10 @@ Limits nominal_limits(const Device& device) {
   constexpr double clock = 3e9;
   Limits limits;
   limits.f32_flops = device.threads * clock * 2 * 2 * vector_lanes(device);
-  limits.matrix_flops = device.has("amx_bf16") ? device.threads * clock * 2 * 512 : 0;
+  // Of bf16: tiles, or vectors that multiply twice as many elements as in f32.
+  limits.matrix_flops = device.has("amx_bf16")     ? device.threads * clock * 2 * 512
+                        : device.has("avx512bf16") ? 2 * limits.f32_flops
+                                                   : 0;
   limits.read_bandwidth = std::min(12e9 * device.threads, 200e9);
   limits.copy_bandwidth = limits.read_bandwidth;
   limits.memory_bytes = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));

@@ -3,8 +3,8 @@
 //
 // Each engine has its own packed form of Q, K and V, in which its inner loops read memory in order
 // whatever the tensors' strides, types and pages. The driver (flash_driver.cpp) knows none of them:
-// it decides which rows meet which keys. engine_f32.cpp works on vectors of f32, engine_amx.cpp on
-// bf16 tiles.
+// it decides which rows meet which keys. engine_f32.cpp works on vectors of f32, engines_bf16.cpp
+// on tiles of bf16.
 #pragma once
 
 #include "rapt/rapt.hpp"
@@ -20,9 +20,9 @@ struct BlockTile {
   const void *queries, *keys, *values;  // packed
   void* scratch;                        // for scores and weights
   float score_scale;                    // times a score is an exponent of 2
-  // (rows): weights are 2^(exponent − reference), 2⁸ at most; their sum; and what the tile
-  // multiplies earlier results by.
-  float *reference, *row_sum, *rescale;
+  // (rows): weights are 2^(exponent − reference), 2⁸ at most; their sum, and that of the rounded
+  // ones where the engine rounds them; and what the tile multiplies earlier results by.
+  float *reference, *row_sum, *divisor, *rescale;
   float* out;  // (rows of whole groups, v_dim of whole panels), with out_stride
   semantics::Index out_stride;
   // Turns dot products of a row with some keys into scores; null where scaling is all there is to
@@ -37,6 +37,8 @@ struct BlockTile {
 struct Engine {
   semantics::Index group_rows;  // rows that one inner loop takes
   semantics::Index panel;       // keys or value dims that one inner loop takes
+  bool rounds_weights;          // before they are multiplied
+  semantics::Index value_step;  // keys whose values are multiplied together, by weights of 0 too
 
   // Bytes of packed operands and of scratch memory.
   semantics::Index (*queries_bytes)(semantics::Index rows, semantics::Index qk_dim);
@@ -57,7 +59,7 @@ struct Engine {
   void (*enter)();
   void (*leave)();
 
-  void (*attend)(const BlockTile&);  // updates out, reference and row_sum
+  void (*attend)(const BlockTile&);  // updates out, reference, row_sum and divisor
 
   // The same in steps, so that wide heads can be packed and multiplied a part of the dims at a
   // time: scores are set by the first part of Q and K and added to by the others; then they become
@@ -71,7 +73,8 @@ struct Engine {
 };
 
 const Engine& f32_engine();
-const Engine*
-amx_engine();  // null: this build or processor has none; the device says who may use it
+// Null: this build or processor has none; the device says who may use them.
+const Engine* amx_engine();   // on AMX
+const Engine* bf16_engine();  // on AVX-512's dot products of bf16
 
 }  // namespace rapt

@@ -163,6 +163,8 @@ const Engine& vector_engine() {
   static const Engine table = {
       .group_rows = group_rows,
       .panel = panel_width(),
+      .rounds_weights = false,
+      .value_step = 1,
       .queries_bytes = queries_bytes,
       .keys_bytes = keys_bytes,
       .values_bytes = values_bytes,

@@ -14,9 +14,11 @@
 //
 // A row's bits depend on the block and runs alone, so neither on the number of threads, nor on
 // how blocks were dealt into items. Where they must not depend on the block either, runs begin at
-// their tile's first key: what comes before is zeros with weights of 0, so that sums over keys are
-// cut in the same places for every row. A row group computes only the keys that its rows see: a
-// causal problem costs half, and keys that nobody may see are never touched.
+// their tile's first key: what comes before has weights of 0, so that sums over keys are cut in the
+// same places for every row. Where a weight of 0 meets a value, it is the key's own if anybody in
+// the sequence sees the key, and else 0: a value may be NaN, and whom that reaches must not depend
+// on the item. A row group computes only the keys that its rows see: a causal problem costs half,
+// and keys that nobody may see are never touched.
 #include "src/cpu/flash_driver.hpp"
 
 #include <algorithm>
@@ -87,7 +89,9 @@ struct Blocking {
       : tiles(given) {
     wide = engine.set_scores && std::max(p.qk_dim, p.v_dim) > wide_part;
     whole_tiles = p.row_invariant;
-    zeros_bytes = whole_tiles ? std::max(p.qk_dim, p.v_dim) * size_in_bytes(p.dtype) : 0;
+    zeros_bytes = whole_tiles || engine.value_step > 1
+                      ? std::max(p.qk_dim, p.v_dim) * size_in_bytes(p.dtype)
+                      : 0;
     qk_part = wide ? std::min(p.qk_dim, wide_part) : p.qk_dim;
     v_part = wide ? std::min(p.v_dim, wide_part) : p.v_dim;
     if (wide) tiles.keys = std::min(tiles.keys, wide_keys);
@@ -118,7 +122,7 @@ struct Blocking {
     engine_scratch = take(engine.scratch_bytes(tiles.rows, tiles.keys));
     out = take(most_blocks_each * padded_rows * out_stride * 4);
     long_sums = take(most_blocks_each * long_bytes);
-    states = take((2 * most_blocks_each + 1) * padded_rows * 4);
+    states = take((3 * most_blocks_each + 1) * padded_rows * 4);
     ranges = take((tiles.rows + padded_rows / engine.group_rows) * Index{sizeof(Range)});
     pointers = take(2 * tiles.keys * Index{sizeof(void*)});
     parts = take(std::max(tiles.keys, tiles.rows) * Index{sizeof(void*)});
@@ -170,6 +174,8 @@ class Flash {
     const Index count = take_blocks(sequence, kv_head, item % items_.per_head, scratch, blocks);
     if (count == 0) return;
     const KeyRanges keys = keys_of(blocks, count);
+    const KeyRanges seen_by_some = semantics::visible_to_some(
+        call_.window, sequence.offset, sequence.offset + sequence.q_len - 1, sequence.kv_len);
     const Index span = long_span * shape_.tiles.keys;
     engine_.enter();
     std::fill_n(scratch + shape_.zeros, shape_.zeros_bytes, std::byte{0});
@@ -178,10 +184,12 @@ class Flash {
     while (!semantics::is_empty(run)) {
       const Index tile = run.begin / shape_.tiles.keys * shape_.tiles.keys;
       const Range inside = from_first_key({run.begin - tile, run.end - tile});
+      const Range values = from_first_key(whole_steps({run.begin - tile, run.end - tile}));
       point_at_keys(sequence, kv_head, {tile, run}, scratch);
+      point_at_values(sequence, kv_head, tile, values, seen_by_some, scratch);
       if (!shape_.wide) {
         pack_keys(inside, {0, call_.qk_dim}, scratch);
-        pack_values(inside, {0, call_.v_dim}, scratch);
+        pack_values(values, {0, call_.v_dim}, scratch);
       }
       for (Index i = 0; i < count; ++i) meet(sequence, blocks[i], {tile, run}, scratch);
       const Range next = semantics::next_keys(keys, run.end, shape_.tiles.keys);
@@ -203,6 +211,12 @@ class Flash {
   // Keys of a tile that are packed and multiplied, where these are seen.
   Range from_first_key(Range seen) const {
     return {shape_.whole_tiles && !semantics::is_empty(seen) ? 0 : seen.begin, seen.end};
+  }
+
+  // The keys of a tile whose values meet weights, where some have weights.
+  Range whole_steps(Range keys) const {
+    const Index step = engine_.value_step;
+    return {keys.begin / step * step, rounded_up(keys.end, step)};
   }
 
   // The keys of a run that are among others, counted from the tile's first key.
@@ -247,8 +261,9 @@ class Flash {
       block.queries = scratch + shape_.queries + i * shape_.queries_bytes;
       block.sums = {.rows = block.rows,
                     .out_stride = shape_.out_stride,
-                    .reference = states + (2 * i + 1) * shape_.padded_rows,
-                    .row_sum = states + (2 * i + 2) * shape_.padded_rows,
+                    .reference = states + (3 * i + 1) * shape_.padded_rows,
+                    .row_sum = states + (3 * i + 2) * shape_.padded_rows,
+                    .divisor = states + (3 * i + 2 + engine_.rounds_weights) * shape_.padded_rows,
                     .out = reinterpret_cast<float*>(scratch + shape_.out) +
                            i * shape_.padded_rows * shape_.out_stride};
       block.earlier = {reinterpret_cast<double*>(scratch + shape_.long_sums) +
@@ -259,9 +274,9 @@ class Flash {
 
   void start(const semantics::Sequence& sequence, const Block& block, std::byte* scratch) const {
     if (!shape_.wide) pack_queries(sequence, block, {0, call_.qk_dim}, scratch);
-    const RowState sink = state_of_sink(call_, block.head);  // seen before all keys
-    std::fill_n(block.sums.reference, block.rows, sink.reference);
-    std::fill_n(block.sums.row_sum, block.rows, sink.sum);
+    std::fill_n(block.sums.reference, block.rows, minus_infinity);
+    std::fill_n(block.sums.row_sum, block.rows, 0.0f);
+    std::fill_n(block.sums.divisor, block.rows, 0.0f);
     if (!sets_out(block)) std::fill_n(block.sums.out, block.rows * shape_.out_stride, 0.0f);
   }
 
@@ -278,23 +293,31 @@ class Flash {
                          block.queries);
   }
 
-  // Where the keys and values of a run begin, for the packing functions; before them in the tile
-  // stand zeros.
+  // Where the keys of a run begin, for the packing functions; before them in the tile stand zeros.
   void point_at_keys(const semantics::Sequence& sequence, Index kv_head, const Run& run,
                      std::byte* scratch) const {
-    auto** key_rows = reinterpret_cast<const std::byte**>(scratch + shape_.pointers);
-    auto** value_rows = key_rows + shape_.tiles.keys;
-    if (shape_.whole_tiles) {
-      std::fill_n(key_rows, run.keys.begin - run.tile, scratch + shape_.zeros);
-      std::fill_n(value_rows, run.keys.begin - run.tile, scratch + shape_.zeros);
-    }
+    const std::byte** rows = key_rows(scratch);
+    if (shape_.whole_tiles) std::fill_n(rows, run.keys.begin - run.tile, scratch + shape_.zeros);
     for (Index key = run.keys.begin; key < run.keys.end; ++key) {
       const auto place = semantics::key_place(call_, sequence, key);
-      key_rows[key - run.tile] = static_cast<const std::byte*>(call_.k) +
-                                 semantics::row_offset(call_.k_stride, place, kv_head) * element_;
-      value_rows[key - run.tile] = static_cast<const std::byte*>(call_.v) +
-                                   semantics::row_offset(call_.v_stride, place, kv_head) * element_;
+      rows[key - run.tile] = static_cast<const std::byte*>(call_.k) +
+                             semantics::row_offset(call_.k_stride, place, kv_head) * element_;
     }
+  }
+  // The same of some values of a tile; zeros for keys that nobody sees.
+  void point_at_values(const semantics::Sequence& sequence, Index kv_head, Index tile, Range values,
+                       const KeyRanges& seen_by_some, std::byte* scratch) const {
+    const std::byte** rows = key_rows(scratch) + shape_.tiles.keys;
+    for (Index i = values.begin; i < values.end; ++i) {
+      rows[i] = scratch + shape_.zeros;
+      if (!semantics::holds(seen_by_some, tile + i)) continue;
+      const auto place = semantics::key_place(call_, sequence, tile + i);
+      rows[i] = static_cast<const std::byte*>(call_.v) +
+                semantics::row_offset(call_.v_stride, place, kv_head) * element_;
+    }
+  }
+  const std::byte** key_rows(std::byte* scratch) const {
+    return reinterpret_cast<const std::byte**>(scratch + shape_.pointers);
   }
 
   // The rows of a tile from the first of some dims on.
@@ -339,6 +362,7 @@ class Flash {
     t.score_scale = scoring_ ? log2_e : call_.scale * log2_e;
     t.reference = block.sums.reference;
     t.row_sum = block.sums.row_sum;
+    t.divisor = block.sums.divisor;
     t.rescale = reinterpret_cast<float*>(scratch + shape_.states);
     t.out = block.sums.out;
     t.out_stride = shape_.out_stride;
@@ -436,8 +460,10 @@ class Flash {
     for (Index row = 0; row < block.rows; ++row) {
       const auto place = semantics::query_place(call_, sequence, block.first_query + row);
       const Index at = semantics::row_offset(call_.out_stride, place, block.head) + dims.begin;
+      const WithSink all =
+          with_sink(block.sums.state_of_out(row), state_of_sink(call_, block.head));
       rows_.store(problem_.out_dtype, block.sums.out + row * shape_.out_stride + dims.begin,
-                  kept_scale_ * inverse_sum(block.sums.state(row)), dims.end - dims.begin,
+                  kept_scale_ * all.factor * inverse_sum(all.state), dims.end - dims.begin,
                   static_cast<std::byte*>(call_.out) + at * out_element_);
     }
   }
@@ -449,7 +475,7 @@ class Flash {
     for (Index row = 0; row < block.rows; ++row) {
       const auto place = semantics::query_place(call_, sequence, block.first_query + row);
       call_.lse[semantics::lse_offset(call_, place, block.head)] =
-          natural_log(block.sums.state(row));
+          natural_log(with_sink(block.sums.state(row), state_of_sink(call_, block.head)).state);
     }
   }
 

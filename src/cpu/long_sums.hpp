@@ -9,20 +9,24 @@
 
 namespace rapt {
 
-// Of some rows: sums of weights, and out (rows, out_stride), relative to 2^reference.
+// Of some rows: sums of weights, and out (rows, out_stride), relative to 2^reference. The divisor
+// is the sum of weights as they were multiplied with values: where they were rounded, so is each of
+// its terms, and what rounding takes from weights that are alike it takes from both. Else it is
+// row_sum.
 struct RowSums {
   semantics::Index rows, out_stride;
-  float *reference, *row_sum, *out;
+  float *reference, *row_sum, *divisor, *out;
 
   RowState state(semantics::Index row) const { return {reference[row], row_sum[row]}; }
+  RowState state_of_out(semantics::Index row) const { return {reference[row], divisor[row]}; }
 };
 
 struct LongSums {
-  double* memory;  // (rows, 2 + out_stride): reference, sum, out; null: rows are short
+  double* memory;  // (rows, 3 + out_stride): reference, sum, divisor, out; null: rows are short
   bool any = false;
 
   static semantics::Index bytes(semantics::Index rows, semantics::Index out_stride) {
-    return rows * (2 + out_stride) * 8;
+    return rows * (3 + out_stride) * 8;
   }
   void set_aside(const RowSums& sums);
   // What was set aside joins the sums again.

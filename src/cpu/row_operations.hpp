@@ -2,6 +2,7 @@
 // scores, and from sums to results.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -34,6 +35,19 @@ inline RowState state_of_sink(const semantics::Call& call, semantics::Index head
 // What brings sums that are relative to 2^from to 2^to, which is no less.
 inline double factor_between(double from, double to) {
   return from == to ? 1 : std::exp2(from - to);
+}
+
+// A row with its sink, which comes last: no weight of a key is relative to it. `factor` brings what
+// the row has to the reference of both.
+struct WithSink {
+  RowState state;
+  float factor;
+};
+inline WithSink with_sink(const RowState& keys, const RowState& sink) {
+  const float reference = std::max(keys.reference, sink.reference);
+  const double factor = factor_between(keys.reference, reference);
+  const double sum = keys.sum * factor + sink.sum * factor_between(sink.reference, reference);
+  return {{reference, static_cast<float>(sum)}, static_cast<float>(factor)};
 }
 
 // What turns a row's weighted values into its out.

@@ -207,6 +207,7 @@ class SplitKv {
                           .out_stride = shape_.out_stride,
                           .reference = floats + shape_.references,
                           .row_sum = floats + shape_.sums,
+                          .divisor = floats + shape_.sums,
                           .out = floats + shape_.out};
     LongSums earlier = {reinterpret_cast<double*>(floats + shape_.long_sums)};
     std::fill_n(sums.reference, sums.rows, minus_infinity);
@@ -346,17 +347,10 @@ class SplitKv {
     }
   }
 
-  // The sink comes last.
   void finish(const Row& row, const RowState& keys, const float* out) const {
-    const RowState sink = state_of_sink(call_, row.head);
-    const float reference = std::max(keys.reference, sink.reference);
-    const double factor = factor_between(keys.reference, reference);
-    const double sink_factor = factor_between(sink.reference, reference);
-    const RowState all = {reference,
-                          static_cast<float>(keys.sum * factor + sink.sum * sink_factor)};
+    const auto [all, factor] = with_sink(keys, state_of_sink(call_, row.head));
     const float kept_scale = semantics::kept_scale<float>(call_.dropout);
-    rows_.store(problem_.out_dtype, out, kept_scale * static_cast<float>(factor) * inverse_sum(all),
-                call_.v_dim,
+    rows_.store(problem_.out_dtype, out, kept_scale * factor * inverse_sum(all), call_.v_dim,
                 static_cast<std::byte*>(call_.out) +
                     semantics::row_offset(call_.out_stride, row.place, row.head) * out_element_);
     if (!call_.lse) return;

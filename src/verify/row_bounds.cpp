@@ -32,6 +32,8 @@ class Sums {
         weighed_(out.size()),
         firm_(out.size()),
         weights_(out.size()),
+        moved_(out.size()),
+        moved_squared_(out.size()),
         scores_(out.size()),
         grown_(out.size()),
         low_(out.size()),
@@ -62,6 +64,11 @@ class Sums {
       weighed_[d] += weight * size;
       firm_[d] += shifted * difference + summed * size;
       weights_[d] += weight * size * weight * size;
+      // Where out is divided by the sum of rounded weights, a weight's rounding moves it to the
+      // value or away from it.
+      const double moved = weight * (roundings.weights_alike() ? std::max(size, difference) : size);
+      moved_[d] += moved;
+      moved_squared_[d] += moved * moved;
       scores_[d] += spread * difference * spread * difference;
       grown_[d] += weight * error.growth * (v[d] - out_[d]);
       low_[d] = std::min(low_[d], v[d]);
@@ -112,8 +119,9 @@ class Sums {
     double cut_off_along = 0;
     for (std::size_t d = 0; d < dims; ++d) {
       const double out = std::abs(out_[d]);
-      const double at_most = roundings.weight * weighed_[d];
-      const double deviation = deviation_of_rounding * roundings.weight * std::sqrt(weights_[d]);
+      const double at_most = roundings.weight * moved_[d];
+      const double deviation =
+          deviation_of_rounding * roundings.weight * std::sqrt(moved_squared_[d]);
       // As TF32, equal weights round alike, and equal values are cut off alike.
       const double alike_as_tf32 =
           roundings.factors * equality(kept_, out, weights_[d]) * weighed_[d];
@@ -136,7 +144,7 @@ class Sums {
       firm += surely * surely;
       row.firm += of_equal_terms * out;
       weights_at_most += at_most * at_most;
-      weights += weights_[d];
+      weights += moved_squared_[d];
       scores += scores_[d];
       results += of_result * of_result;
       equal += alike_as_tf32 * alike_as_tf32;
@@ -175,10 +183,11 @@ class Sums {
   }
 
  private:
-  // Per dim: weights times |v|, what may be lost for sure, the sum of squares of weight times v and
-  // of the scores' likely errors, what larger dot products would do, and between what a result
-  // lies.
-  std::vector<double> out_, weighed_, firm_, weights_, scores_, grown_, low_, high_;
+  // Per dim: weights times |v|, what may be lost for sure, the sum of squares of weight times v,
+  // what weights' roundings move and the sum of its squares, that of the scores' likely errors,
+  // what larger dot products would do, and between what a result lies.
+  std::vector<double> out_, weighed_, firm_, weights_, moved_, moved_squared_, scores_, grown_,
+      low_, high_;
   std::array<double, 3> places_;  // of the largest weight, for RowBounds::alike
   double largest_spread_ = 0;     // that one key's score may give the row
   double lse_firm_ = 0, lse_variance_ = 0, lse_grown_ = 0, lse_spread_ = 0;

@@ -69,7 +69,8 @@ def test_bash_completes_commands_options_and_values(rapt):
         assert options <= set(completed(rapt, command, "--"))
     assert completed(rapt, "bench", "la") == ["ladder"]
     assert completed(rapt, "bench", "--kernel", "cpu.fl") == [
-        "cpu.flash", "cpu.flash_amx", "cpu.flash_backward", "cpu.flash_amx_backward",
+        "cpu.flash", "cpu.flash_amx", "cpu.flash_bf16",
+        "cpu.flash_backward", "cpu.flash_amx_backward", "cpu.flash_bf16_backward",
     ]  # fmt: skip
     assert completed(rapt, "run", "--layout", "bs") == ["bshd"]
     assert completed(rapt, "explain", "--device", "c") == ["cpu", "cuda:0"]

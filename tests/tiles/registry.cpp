@@ -1,6 +1,6 @@
-// The list of kernels for the tests of cpu.flash_amx and cpu.flash_amx_backward on machines without
-// AMX: the same kernels over a model of the tile unit, written from the manual's description of its
-// instructions.
+// The list of kernels for the tests of bf16's kernels on machines without AMX or AVX512-BF16: the
+// same kernels over models of the tile unit and of dot products, written from the manual's
+// description of their instructions.
 #include "src/library/registry.hpp"
 
 #include <array>
@@ -13,8 +13,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "src/cpu/backward_engine_amx-inl.hpp"
-#include "src/cpu/engine_amx-inl.hpp"
+#include "src/cpu/amx_products-inl.hpp"
+#include "src/cpu/backward_engine_bf16-inl.hpp"
+#include "src/cpu/dot_products-inl.hpp"
+#include "src/cpu/engine_bf16-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace rapt::HWY_NAMESPACE {
@@ -67,7 +69,16 @@ struct ModelTiles {
     }
     std::memcpy(&tiles[sum], sums, sizeof sums);
   }
+};
 
+struct ModelDot {
+  static HWY_INLINE void add(const SixteenPairs& a, const SixteenPairs& b, SixteenFloats& sums) {
+    sums += (SixteenFloats)(a & 0xffff0000u) * (SixteenFloats)(b & 0xffff0000u);
+    sums += (SixteenFloats)(a << 16) * (SixteenFloats)(b << 16);
+  }
+};
+
+struct ModelRounding {
   static HWY_INLINE void store_rounded(FloatVector low, FloatVector high, BF16* to) {
     const Floats d;
     HWY_ALIGN float weights[2 * hn::MaxLanes(Floats())];
@@ -75,6 +86,15 @@ struct ModelTiles {
     hn::StoreU(low, d, weights);
     hn::StoreU(high, d, weights + lanes);
     for (std::size_t i = 0; i < 2 * lanes; ++i) to[i] = from_float<BF16>(weights[i]);
+  }
+  static HWY_INLINE void add_rounded(FloatVector low, FloatVector high, BF16* to,
+                                     FloatVector& sums) {
+    const Floats d;
+    HWY_ALIGN float halves[2 * hn::MaxLanes(Floats())];
+    const std::size_t lanes = hn::Lanes(d);
+    store_rounded(low, high, to);
+    for (std::size_t i = 0; i < 2 * lanes; ++i) halves[i] = to_float(to[i]);
+    sums = hn::Add(sums, hn::Add(hn::Load(d, halves), hn::Load(d, halves + lanes)));
   }
   static HWY_INLINE void store_pairs(FloatVector even, FloatVector odd, BF16* to) {
     const Floats d;
@@ -85,10 +105,15 @@ struct ModelTiles {
   }
 };
 
+struct TileUnit : AmxProducts<ModelTiles>, ModelRounding {};
+struct DotUnit : DotProducts<ModelDot>, ModelRounding {};
+
 }  // namespace
 
-const Engine& model_engine() { return TileEngine<ModelTiles>::engine(); }
-const BackwardEngine& model_backward_engine() { return TileBackward<ModelTiles>::engine(); }
+const Engine& model_tile_engine() { return TileEngine<TileUnit>::engine(); }
+const BackwardEngine& model_tile_backward_engine() { return TileBackward<TileUnit>::engine(); }
+const Engine& model_dot_engine() { return TileEngine<DotUnit>::engine(); }
+const BackwardEngine& model_dot_backward_engine() { return TileBackward<DotUnit>::engine(); }
 
 }  // namespace rapt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -103,13 +128,10 @@ HWY_AFTER_NAMESPACE();
 namespace rapt {
 namespace {
 
-const Engine& engine() { RAPT_BEST_TARGET(model_engine()); }
-const BackwardEngine& backward_engine() { RAPT_BEST_TARGET(model_backward_engine()); }
-
-Support supports(const Problem& problem, const Device& device) {
-  if (problem.dtype != DType::bf16) return Support::no("it computes in bf16 only");
-  return flash_support(problem, device, engine(), {128, 512});
-}
+const Engine& tiles() { RAPT_BEST_TARGET(model_tile_engine()); }
+const Engine& dots() { RAPT_BEST_TARGET(model_dot_engine()); }
+const BackwardEngine& backward_tiles() { RAPT_BEST_TARGET(model_tile_backward_engine()); }
+const BackwardEngine& backward_dots() { RAPT_BEST_TARGET(model_dot_backward_engine()); }
 
 std::vector<Config> configs(const Problem&, const Device&) {
   return {{{{"rows", 128}, {"keys", 512}}}, {{{"rows", 64}, {"keys", 64}}}};
@@ -117,55 +139,58 @@ std::vector<Config> configs(const Problem&, const Device&) {
 
 Estimate estimate(const Task&) { return {1, "compute"}; }
 
-std::size_t workspace(const Task& task) { return flash_workspace(task, engine()); }
-
-std::unique_ptr<const Prepared> prepare(const Task& task) { return prepare_flash(task, engine()); }
-
-constexpr Kernel cpu_flash_model = {
-    .name = "cpu.flash_model",
-    .summary = "flash in bf16 on a model of AMX tiles",
-    .backend = Backend::cpu,
-    .row_invariant = true,
-    .by_name_only = false,
-    .supports = supports,
-    .configs = configs,
-    .estimate = estimate,
-    .workspace = workspace,
-    .prepare = prepare,
-};
-
-Support supports_backward(const Problem& problem, const Device& device) {
-  if (problem.dtype != DType::bf16 || problem.out_dtype != DType::bf16)
-    return Support::no("it computes in bf16 only");
-  return backward_support(problem, device, backward_engine());
+template <const Engine& (*engine)()>
+constexpr Kernel flash_on(std::string_view name, std::string_view summary) {
+  return {
+      .name = name,
+      .summary = summary,
+      .backend = Backend::cpu,
+      .row_invariant = true,
+      .by_name_only = false,
+      .supports = [](const Problem& problem, const Device& device) -> Support {
+        if (problem.dtype != DType::bf16) return Support::no("it computes in bf16 only");
+        return flash_support(problem, device, engine(), {128, 512});
+      },
+      .configs = configs,
+      .estimate = estimate,
+      .workspace = [](const Task& task) { return flash_workspace(task, engine()); },
+      .prepare = [](const Task& task) { return prepare_flash(task, engine()); },
+  };
 }
 
-std::size_t workspace_of_backward(const Task& task) {
-  return backward_workspace(task, backward_engine());
+template <const BackwardEngine& (*engine)()>
+constexpr Kernel flash_backward_on(std::string_view name, std::string_view summary) {
+  return {
+      .name = name,
+      .summary = summary,
+      .backend = Backend::cpu,
+      .operation = Operation::backward,
+      .by_name_only = false,
+      .supports = [](const Problem& problem, const Device& device) -> Support {
+        if (problem.dtype != DType::bf16 || problem.out_dtype != DType::bf16)
+          return Support::no("it computes in bf16 only");
+        return backward_support(problem, device, engine());
+      },
+      .configs = one_empty_config,
+      .estimate = estimate,
+      .workspace = [](const Task& task) { return backward_workspace(task, engine()); },
+      .prepare = [](const Task& task) { return prepare_backward(task, engine()); },
+  };
 }
 
-std::unique_ptr<const Prepared> prepare_of_backward(const Task& task) {
-  return prepare_backward(task, backward_engine());
-}
-
-constexpr Kernel cpu_flash_model_backward = {
-    .name = "cpu.flash_model_backward",
-    .summary = "flash backward in bf16 on a model of AMX tiles",
-    .backend = Backend::cpu,
-    .operation = Operation::backward,
-    .by_name_only = false,
-    .supports = supports_backward,
-    .configs = one_empty_config,
-    .estimate = estimate,
-    .workspace = workspace_of_backward,
-    .prepare = prepare_of_backward,
-};
+constexpr Kernel flash_tiles = flash_on<tiles>("cpu.flash_tiles", "flash on a model of AMX tiles");
+constexpr Kernel flash_dots = flash_on<dots>("cpu.flash_dots", "flash on a model of dot products");
+constexpr Kernel flash_tiles_backward = flash_backward_on<backward_tiles>(
+    "cpu.flash_tiles_backward", "flash backward on a model of AMX tiles");
+constexpr Kernel flash_dots_backward = flash_backward_on<backward_dots>(
+    "cpu.flash_dots_backward", "flash backward on a model of dot products");
 
 }  // namespace
 
 std::span<const Kernel* const> registered_kernels() {
-  static constexpr const Kernel* list[] = {&cpu_oracle, &cpu_oracle_backward, &cpu_naive_backward,
-                                           &cpu_flash_model, &cpu_flash_model_backward};
+  static constexpr const Kernel* list[] = {
+      &cpu_oracle, &cpu_oracle_backward,  &cpu_naive_backward, &flash_tiles,
+      &flash_dots, &flash_tiles_backward, &flash_dots_backward};
   return list;
 }
 

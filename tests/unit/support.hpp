@@ -16,6 +16,7 @@
 #include "src/core/call.hpp"
 #include "src/core/layout.hpp"
 #include "src/core/tensors.hpp"
+#include "src/cpu/engine.hpp"
 
 namespace rapt::test {
 
@@ -43,10 +44,13 @@ inline std::vector<std::string_view> kernels_for(const Problem& problem) {
 // or of all.
 inline void expect_every_kernel_in(const std::set<std::string_view>& ran,
                                    std::optional<Operation> operation = {}) {
+  const bool has_tiles = amx_engine() && two_threads().has("amx_bf16");
+  const bool has_dots = bf16_engine() && two_threads().has("avx512bf16");
   for (const KernelInfo& kernel : kernels()) {
     if (operation && kernel.operation != *operation) continue;
     if (kernel.backend != Backend::cpu || is_for_comparison_only(kernel.name)) continue;
-    if (kernel.name.starts_with("cpu.flash_amx") && !two_threads().has("amx_bf16")) continue;
+    if (kernel.name.starts_with("cpu.flash_amx") && !has_tiles) continue;
+    if (kernel.name.starts_with("cpu.flash_bf16") && !has_dots) continue;
     EXPECT_TRUE(ran.contains(kernel.name)) << kernel.name << " took none of the problems";
   }
 }

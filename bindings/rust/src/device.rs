@@ -33,7 +33,7 @@ pub struct DeviceProperties {
     pub multiprocessors: i32,
     /// Of f32, without matrix units.
     pub f32_flops: f64,
-    /// Of f16 and bf16 on matrix units.
+    /// Of products of f16 and bf16: matrix units, or on a CPU AVX-512's dot products.
     pub matrix_flops: f64,
     /// Of reading memory.
     pub read_bandwidth: f64,

@@ -1,17 +1,18 @@
-// Softmax of the matrix engine on bf16 tiles: scores become weights a few rows at a time, beside
-// the products that keep the tile unit busy.
+// Softmax of the matrix engine on tiles of bf16: scores become weights a few rows at a time, beside
+// the products that keep a tile unit busy.
 //
 // The largest score of a row is not known when its first scores come. Weights are relative to a
 // reference that follows it from below by a power of two, 2⁸ at most: where a score would exceed
 // that, the reference is raised, and what the row has so far is multiplied by a power of two,
-// exactly.
+// exactly. It is a whole number, so that what rounding takes from weights does not depend on which
+// scores came first.
 //
 // Included once per target by files that include hwy/foreach_target.h.
-#if defined(RAPT_ENGINE_AMX_SOFTMAX_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef RAPT_ENGINE_AMX_SOFTMAX_INL
-#undef RAPT_ENGINE_AMX_SOFTMAX_INL
+#if defined(RAPT_ENGINE_BF16_SOFTMAX_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef RAPT_ENGINE_BF16_SOFTMAX_INL
+#undef RAPT_ENGINE_BF16_SOFTMAX_INL
 #else
-#define RAPT_ENGINE_AMX_SOFTMAX_INL
+#define RAPT_ENGINE_BF16_SOFTMAX_INL
 #endif
 
 #include <algorithm>
@@ -29,6 +30,9 @@ struct TileShape {
   using Range = semantics::Range;
 
   static constexpr Index tile_rows = 16, tile_bytes = 1024, step = 32, group_rows = 32;
+  static constexpr Index group_step_bytes = 2 * tile_bytes;
+
+  enum class Into { store, add };  // what a product does to sums
 
   static Index lanes() { return static_cast<Index>(hn::Lanes(Floats())); }
   static Index steps_of(Index count) { return (count + step - 1) / step; }
@@ -65,8 +69,8 @@ struct SeeingGroup : TileShape {
 };
 
 // Weighs all blocks of scores, 32 rows × 32 keys, of a tile: in the order of its groups, and in a
-// group in the order of keys. `Tiles` rounds weights to bf16.
-template <class Tiles>
+// group in the order of keys. `Unit` rounds weights to bf16.
+template <class Unit>
 class TileSoftmax : TileShape {
  public:
   // Blocks that may wait: the products for out, which take many steps, come between those that
@@ -127,7 +131,10 @@ class TileSoftmax : TileShape {
   void start_group() {
     if (at_.at_end()) return;
     const Floats d;
-    for (Index row = 0; row < group_rows; ++row) hn::Store(hn::Zero(d), d, sums_ + row * lanes());
+    for (Index i = 0; i < group_rows * lanes(); i += lanes()) {
+      hn::Store(hn::Zero(d), d, sums_ + i);
+      hn::Store(hn::Zero(d), d, rounded_sums_ + i);
+    }
     std::fill_n(rescale_, group_rows, 1.0f);
     for (Index row = 0; row < group_rows; row += lanes()) {
       const FloatVector known = hn::Load(d, t_.reference + at_.first_row() + row);
@@ -148,9 +155,11 @@ class TileSoftmax : TileShape {
 
   void finish_group() {
     const Floats d;
-    HWY_ALIGN float totals[group_rows];
-    for (Index row = 0; row < group_rows; ++row)
-      totals[row] = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums_ + row * lanes())));
+    HWY_ALIGN float totals[group_rows], rounded_totals[group_rows];
+    for (Index row = 0; row < group_rows; ++row) {
+      totals[row] = sum_of(sums_ + row * lanes());
+      rounded_totals[row] = sum_of(rounded_sums_ + row * lanes());
+    }
     for (Index row = 0; row < group_rows; row += lanes()) {
       const Index at = at_.first_row() + row;
       const FloatVector rescale = hn::Load(d, rescale_ + row);
@@ -159,8 +168,15 @@ class TileSoftmax : TileShape {
       hn::Store(rescale, d, t_.rescale + at);
       hn::Store(hn::MulAdd(hn::Load(d, t_.row_sum + at), rescale, hn::Load(d, totals + row)), d,
                 t_.row_sum + at);
+      hn::Store(
+          hn::MulAdd(hn::Load(d, t_.divisor + at), rescale, hn::Load(d, rounded_totals + row)), d,
+          t_.divisor + at);
       hn::Store(hn::IfThenElse(none, hn::Set(d, minus_infinity), reference), d, t_.reference + at);
     }
+  }
+
+  static float sum_of(const float* sums) {
+    return hn::GetLane(hn::SumOfLanes(Floats(), hn::Load(Floats(), sums)));
   }
 
   static bool beyond(float reference) {
@@ -176,7 +192,7 @@ class TileSoftmax : TileShape {
     Index row = row_;
     for (; row < end && !is_astronomic_[row]; ++row, scores += step, weights += step) {
       if (!store_weights<Excess::refused>(scores, {scale, reference_[row]}, sums_ + row * lanes(),
-                                          weights))
+                                          rounded_sums_ + row * lanes(), weights))
         break;
     }
     row_ = row;
@@ -241,7 +257,10 @@ class TileSoftmax : TileShape {
     reference = raised;
     is_astronomic_[row_] = beyond(raised);
     rescale_[row_] *= factor;
-    for (Index i = 0; i < lanes(); ++i) sums_[row_ * lanes() + i] *= factor;
+    for (Index i = row_ * lanes(); i < (row_ + 1) * lanes(); ++i) {
+      sums_[i] *= factor;
+      rounded_sums_[i] *= factor;
+    }
     for (Index panel = at_.first; panel < panel_; ++panel) {
       BF16* weights = at_.weights(panel) + row_ * step;
       for (Index i = 0; i < step; ++i) weights[i] = from_float<BF16>(to_float(weights[i]) * factor);
@@ -252,15 +271,16 @@ class TileSoftmax : TileShape {
   // leave one, and it is cut.
   enum class Excess { refused, cut };
 
-  // Weights (32) of one row, added to its sums (lanes). False if there is an excess that is
-  // refused; then the sums are as they were.
+  // Weights (32) of one row, added to its sums (lanes), as they are and rounded. False if there is
+  // an excess that is refused; then the sums are as they were.
   template <Excess excess>
   static HWY_INLINE bool store_weights(const float* HWY_RESTRICT scores, Exponents exponents,
-                                       float* HWY_RESTRICT sums, BF16* HWY_RESTRICT weights) {
+                                       float* HWY_RESTRICT sums, float* HWY_RESTRICT rounded_sums,
+                                       BF16* HWY_RESTRICT weights) {
     const Floats d;
     const FloatVector factor = hn::Set(d, exponents.scale), limit = hn::Set(d, headroom);
     const FloatVector origin = hn::Set(d, exponents.origin);
-    FloatVector sum = hn::Load(d, sums);
+    FloatVector sum = hn::Load(d, sums), rounded_sum = hn::Load(d, rounded_sums);
     for (Index i = 0; i < step; i += 2 * lanes()) {
       FloatVector e0 = hn::MulSub(hn::Load(d, scores + i), factor, origin);
       FloatVector e1 = hn::MulSub(hn::Load(d, scores + i + lanes()), factor, origin);
@@ -272,14 +292,16 @@ class TileSoftmax : TileShape {
       }
       const FloatVector w0 = exp2(e0), w1 = exp2(e1);
       sum = hn::Add(sum, hn::Add(w0, w1));
-      Tiles::store_rounded(w0, w1, weights + i);
+      Unit::add_rounded(w0, w1, weights + i, rounded_sum);
     }
     hn::Store(sum, d, sums);
+    hn::Store(rounded_sum, d, rounded_sums);
     return true;
   }
   template <Excess excess>
   bool store_weights(const float* scores, Exponents exponents) {
-    return store_weights<excess>(scores, exponents, sums_ + row_ * lanes(), weights_ + row_ * step);
+    return store_weights<excess>(scores, exponents, sums_ + row_ * lanes(),
+                                 rounded_sums_ + row_ * lanes(), weights_ + row_ * step);
   }
 
   const BlockTile& t_;
@@ -294,6 +316,8 @@ class TileSoftmax : TileShape {
   HWY_ALIGN float scores_[room * group_rows * step];
   // Of this group. Exponents are scaled scores minus the reference, and below `headroom`.
   HWY_ALIGN float sums_[group_rows * hn::MaxLanes(Floats())];  // (rows, lanes)
+  HWY_ALIGN float
+      rounded_sums_[group_rows * hn::MaxLanes(Floats())];  // the same of rounded weights
   HWY_ALIGN float reference_[group_rows];
   HWY_ALIGN float rescale_[group_rows];
   bool is_astronomic_[group_rows];

@@ -1,43 +1,47 @@
-// The matrix engine on bf16 tiles, over anything that multiplies tiles as AMX does: `Tiles` is
-// AmxTiles (amx.hpp), or a model of it in the tests.
+// The matrix engine on tiles of bf16, over a unit that multiplies them: `Unit` is AMX's
+// (amx_products-inl.hpp), AVX-512's dot products (dot_products-inl.hpp), or a model of either in
+// the tests. It has
+//
+//   enter(), leave()     around all the work of a thread
+//   multiply<Into>(…)    32 × 32 sums
+//   store_rounded(), add_rounded(), store_pairs()    from f32 to bf16, ties to even
+//
 //
 // Packed, in tiles of 1 KiB that are read in order, with "pair" for two bf16 in 32 bits:
 //   Q  (row groups, depth steps, 32 rows, 32)
 //   K  (key tiles, pairs of qk_dim, 16 keys)
 //   V  (v_dim tiles, pairs of keys, 16 dims)
 //   P  (panels of keys, 32 rows, 32), of one row group; there are two
-// Scores and sums are f32. A row group is two row tiles, a panel two key or dim tiles: four tiles
-// of sums are in the registers, and every tile loaded is used twice.
+// Scores and sums are f32. A row group is two row tiles, a panel two key or dim tiles.
 //
-// Softmax takes as long as both products. Beside them it runs only where it stands beside them in
-// the code: the processor looks some 500 instructions ahead, half of what 32 × 32 scores need. So
-// softmax (engine_amx_softmax-inl.hpp) is dealt out among the steps of the products, a few rows to
-// each:
+// On AMX softmax takes as long as both products. Beside them it runs only where it stands beside
+// them in the code: the processor looks some 500 instructions ahead, half of what 32 × 32 scores
+// need. So softmax (engine_bf16_softmax-inl.hpp) is dealt out among the steps of the products, a
+// few rows to each; a unit that has nothing to wait for leaves it until it is due:
 //
 //   tile unit    S(g, 0)   S(g, 1)   S(g, 2) …   P V(g − 1, dims)   S(g, 3)   S(g, 4) …
 //   vectors                rows of S(g, 0), S(g, 1), S(g, 2), … become weights
 //
 // Included once per target by files that include hwy/foreach_target.h.
-#if defined(RAPT_ENGINE_AMX_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef RAPT_ENGINE_AMX_INL
-#undef RAPT_ENGINE_AMX_INL
+#if defined(RAPT_ENGINE_BF16_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef RAPT_ENGINE_BF16_INL
+#undef RAPT_ENGINE_BF16_INL
 #else
-#define RAPT_ENGINE_AMX_INL
+#define RAPT_ENGINE_BF16_INL
 #endif
 
 #include <cstring>
 
 #include "src/cpu/engine.hpp"
-#include "src/cpu/engine_amx_softmax-inl.hpp"
+#include "src/cpu/engine_bf16_softmax-inl.hpp"
 #include "src/cpu/simd/pack-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace rapt::HWY_NAMESPACE {
 
-template <class Tiles>
+template <class Unit>
 struct TileEngine : TileShape {
   static constexpr Index steps_per_chunk = 32;  // of the qk_dim: partial sums stay exact
-  static constexpr Index group_step_bytes = 2 * tile_bytes;
 
   static Index queries_bytes(Index rows, Index qk_dim) {
     return steps_of(rows) * steps_of(qk_dim) * group_step_bytes;
@@ -121,46 +125,6 @@ struct TileEngine : TileShape {
     }
   }
 
-  // Sums (32, 32) stand in tmm0 … tmm3 (2, 2 tiles).
-  static HWY_INLINE void zero_sums() {
-    Tiles::template zero<0>();
-    Tiles::template zero<1>();
-    Tiles::template zero<2>();
-    Tiles::template zero<3>();
-  }
-  static HWY_INLINE void load_sums(const float* from, Index row_floats) {
-    const Index row_bytes = row_floats * Index{sizeof(float)};
-    Tiles::template load<0>(from, row_bytes);
-    Tiles::template load<1>(from + tile_rows, row_bytes);
-    Tiles::template load<2>(from + tile_rows * row_floats, row_bytes);
-    Tiles::template load<3>(from + tile_rows * row_floats + tile_rows, row_bytes);
-  }
-  static HWY_INLINE void store_sums(float* to, Index row_floats) {
-    const Index row_bytes = row_floats * Index{sizeof(float)};
-    Tiles::template store<0>(to, row_bytes);
-    Tiles::template store<1>(to + tile_rows, row_bytes);
-    Tiles::template store<2>(to + tile_rows * row_floats, row_bytes);
-    Tiles::template store<3>(to + tile_rows * row_floats + tile_rows, row_bytes);
-  }
-
-  // Sums += A (steps, 2 row tiles) · B (2 column tiles, steps). Calls `beside` in each step, while
-  // the tile unit is busy; after the last one, too, for it takes a while until sums can be stored.
-  template <class Beside>
-  static HWY_INLINE void multiply(const std::byte* a, const std::byte* b, Index b_stride,
-                                  Index steps, Beside beside) {
-    for (Index i = 0; i < steps; ++i, a += group_step_bytes, b += tile_bytes) {
-      Tiles::template load<4>(a, 64);
-      Tiles::template load<6>(b, 64);
-      Tiles::template multiply<0, 4, 6>();
-      Tiles::template load<5>(a + tile_bytes, 64);
-      Tiles::template multiply<2, 5, 6>();
-      Tiles::template load<7>(b + b_stride, 64);
-      Tiles::template multiply<1, 4, 7>();
-      Tiles::template multiply<3, 5, 7>();
-      beside();
-    }
-  }
-
   // Scores (32, 32) of one row group and the keys of one panel.
   template <class Beside>
   static HWY_INLINE void multiply_scores(const SeeingGroup& seeing, Index panel, float* scores,
@@ -175,15 +139,13 @@ struct TileEngine : TileShape {
     const Index steps = steps_of(dims), stride = steps * tile_bytes;
     const auto* a = static_cast<const std::byte*>(queries) + group * steps * group_step_bytes;
     const auto* b = static_cast<const std::byte*>(keys) + 2 * panel * stride;
-    zero_sums();
-    multiply(a, b, stride, std::min(steps, steps_per_chunk), beside);
-    store_sums(scores, step);
+    Unit::template multiply<Into::store>(a, b, stride, std::min(steps, steps_per_chunk), scores,
+                                         step, beside);
     for (Index first = steps_per_chunk; first < steps; first += steps_per_chunk) {
       HWY_ALIGN float more[group_rows * step];
-      zero_sums();
-      multiply(a + first * group_step_bytes, b + first * tile_bytes, stride,
-               std::min(steps_per_chunk, steps - first), beside);
-      store_sums(more, step);
+      Unit::template multiply<Into::store>(a + first * group_step_bytes, b + first * tile_bytes,
+                                           stride, std::min(steps_per_chunk, steps - first), more,
+                                           step, beside);
       add(more, scores);
     }
   }
@@ -217,16 +179,15 @@ struct TileEngine : TileShape {
     const Index stride = t.tile_keys / step * tile_bytes;
     const auto* values = static_cast<const std::byte*>(t.values) + 2 * panel * stride;
     float* out = t.out + seeing.first_row() * t.out_stride + panel * step;
-    load_sums(out, t.out_stride);
-    multiply(reinterpret_cast<const std::byte*>(seeing.weights(seeing.first)),
-             values + seeing.first * tile_bytes, stride, seeing.panels(), beside);
-    store_sums(out, t.out_stride);
+    Unit::template multiply<Into::add>(
+        reinterpret_cast<const std::byte*>(seeing.weights(seeing.first)),
+        values + seeing.first * tile_bytes, stride, seeing.panels(), out, t.out_stride, beside);
   }
 
   // The scores of a group are multiplied, and between them out of the group before; beside both,
   // scores become weights as they come.
   static void attend(const BlockTile& t) {
-    TileSoftmax<Tiles> softmax(t);
+    TileSoftmax<Unit> softmax(t);
     const Index dim_panels = steps_of(t.v_dim);
     SeeingGroup seeing(t), before = seeing;
     Index blocks_before = 0;  // 0: there is no group before
@@ -257,6 +218,8 @@ struct TileEngine : TileShape {
     static const Engine table = {
         .group_rows = group_rows,
         .panel = step,
+        .rounds_weights = true,
+        .value_step = step,
         .queries_bytes = queries_bytes,
         .keys_bytes = keys_bytes,
         .values_bytes = values_bytes,
@@ -264,8 +227,8 @@ struct TileEngine : TileShape {
         .pack_queries = pack_queries,
         .pack_keys = pack_keys,
         .pack_values = pack_values,
-        .enter = Tiles::enter,
-        .leave = Tiles::leave,
+        .enter = Unit::enter,
+        .leave = Unit::leave,
         .attend = attend,
         .set_scores = nullptr,
         .add_scores = nullptr,

@@ -1,18 +1,18 @@
-// The engine of flash backward on bf16 tiles, over anything that multiplies tiles as AMX does: see
-// engine_amx-inl.hpp, whose forms of operands it shares.
+// The engine of flash backward on tiles of bf16, over a unit that multiplies them: see
+// engine_bf16-inl.hpp, whose forms of operands it shares.
 //
 // No product needs a transposition of P or dX: sums over queries are made the other way round,
 //
 //   dVᵀ += dOᵀ P,  dKᵀ += Qᵀ dX,  dQ += dX K
 //
-// with P and dX as the tile unit's second factor, for which two rows are put together element by
+// with P and dX as the unit's second factor, for which two rows are put together element by
 // element; for dQ, dX is the first factor, rounded row by row. What is transposed is transposed
 // once: Q and dO when they are packed (`factors`), dK and dV when a chunk of keys is done.
 //   factors   (panels of dims, row groups, 32 dims, 32 rows)
 //   dK, dV    (panels of keys, panels of dims, 32 dims, 32 keys), f32
 //
-// Weights take about as long as all five products of 64 dims. They are made beside the products, a
-// few rows to each step:
+// On AMX weights take about as long as all five products of 64 dims. They are made beside the
+// products, a few rows to each step:
 //
 //   tile unit    S, dP of panel p, group 0   dVᵀ, dKᵀ of panel p − 1, some dims   S, dP of group 1
 //   … vectors      rows of P and dX of panel p, as their dot products come
@@ -22,25 +22,25 @@
 // is loaded is used twice.
 //
 // Included once per target by files that include hwy/foreach_target.h.
-#if defined(RAPT_BACKWARD_ENGINE_AMX_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef RAPT_BACKWARD_ENGINE_AMX_INL
-#undef RAPT_BACKWARD_ENGINE_AMX_INL
+#if defined(RAPT_BACKWARD_ENGINE_BF16_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef RAPT_BACKWARD_ENGINE_BF16_INL
+#undef RAPT_BACKWARD_ENGINE_BF16_INL
 #else
-#define RAPT_BACKWARD_ENGINE_AMX_INL
+#define RAPT_BACKWARD_ENGINE_BF16_INL
 #endif
 
 #include <algorithm>
 #include <cstring>
 
-#include "src/cpu/backward_engine_amx_weights-inl.hpp"
-#include "src/cpu/engine_amx-inl.hpp"
+#include "src/cpu/backward_engine_bf16_weights-inl.hpp"
+#include "src/cpu/engine_bf16-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace rapt::HWY_NAMESPACE {
 
-template <class Tiles>
+template <class Unit>
 struct TileBackward : BackwardTileShape {
-  using Products = TileEngine<Tiles>;
+  using Operands = TileEngine<Unit>;
 
   // A panel of keys, the row groups that see some of them, and which half of the scratch memory
   // their P and dX are in.
@@ -49,9 +49,7 @@ struct TileBackward : BackwardTileShape {
     Range seeing = {0, 0};
   };
 
-  static Index factors_bytes(Index dims) {
-    return steps_of(dims) * groups * Products::group_step_bytes;
-  }
+  static Index factors_bytes(Index dims) { return steps_of(dims) * groups * group_step_bytes; }
 
   // Pairs of rows are put together as values are, and then tiles of 16 × 16 pairs transposed.
   static void pack_factors(DType, const void* const* rows, Index count, Index dims, void* packed) {
@@ -63,7 +61,7 @@ struct TileBackward : BackwardTileShape {
         auto* to = static_cast<std::uint16_t*>(packed) + (dim / step * groups + group) * block;
         for (Index row = 0; row < group_rows; row += 2) {
           const Index at = group * group_rows + row;
-          Products::pack_value_pair(row_at(at, dim), row_at(at + 1, dim),
+          Operands::pack_value_pair(row_at(at, dim), row_at(at + 1, dim),
                                     std::min(step, dims - dim), to + row * tile_rows, block / 2);
         }
         transpose_pairs(to);
@@ -114,15 +112,14 @@ struct TileBackward : BackwardTileShape {
     const bool is_v = dims < v_panels;
     const Index number = is_v ? dims : dims - v_panels;
     const auto* factors = static_cast<const std::byte*>(is_v ? t.dout_factors : t.q_factors) +
-                          (number * groups + first) * Products::group_step_bytes;
+                          (number * groups + first) * group_step_bytes;
     const BF16* pairs =
         is_v ? rounded.weight_pairs(panel.turn, first) : rounded.gradient_pairs(panel.turn, first);
     const Index panels_of_dims = is_v ? v_panels : steps_of(t.qk_dim);
     float* sums = (is_v ? t.dv : t.dk) + (panel.number * panels_of_dims + number) * block;
-    Products::load_sums(sums, step);
-    Products::multiply(factors, reinterpret_cast<const std::byte*>(pairs), groups * tile_bytes,
-                       panel.seeing.end - first, beside);
-    Products::store_sums(sums, step);
+    Unit::template multiply<Into::add>(factors, reinterpret_cast<const std::byte*>(pairs),
+                                       groups * tile_bytes, panel.seeing.end - first, sums, step,
+                                       beside);
   }
 
   // Adds to dQ of a row group what it gets from `seen`, a range of panels.
@@ -136,19 +133,16 @@ struct TileBackward : BackwardTileShape {
       const auto* values =
           static_cast<const std::byte*>(t.k_values) + 2 * dims * stride + seen.begin * tile_bytes;
       float* sums = t.dq + group * group_rows * t.qk_stride + dims * step;
-      const auto multiply = [&] {
-        Products::multiply(gradients, values, stride, seen.end - seen.begin, [] {});
+      const auto multiply = [&]<Into into>(float* to, Index to_stride) HWY_ATTR {
+        Unit::template multiply<into>(gradients, values, stride, seen.end - seen.begin, to,
+                                      to_stride, [] {});
       };
       if (rows == group_rows) {
-        Products::load_sums(sums, t.qk_stride);
-        multiply();
-        Products::store_sums(sums, t.qk_stride);
+        multiply.template operator()<Into::add>(sums, t.qk_stride);
       } else {  // rows after the last one are another head's
         HWY_ALIGN float more[block];
-        Products::zero_sums();
-        multiply();
-        Products::store_sums(more, step);
-        Products::add(more, sums, rows, t.qk_stride);
+        multiply.template operator()<Into::store>(more, step);
+        Operands::add(more, sums, rows, t.qk_stride);
       }
     }
   }
@@ -167,7 +161,7 @@ struct TileBackward : BackwardTileShape {
   }
 
   static void add_tile(const GradientTile& t) {
-    BlockWeigher<Tiles> weigher(t);
+    BlockWeigher<Unit> weigher(t);
     const Index score_steps = steps_of(t.qk_dim) + steps_of(t.v_dim);
     Panel seen_panels[panels];
     Index turn = 0, blocks_before = 0;
@@ -184,8 +178,8 @@ struct TileBackward : BackwardTileShape {
       for (Index i = 0, sum = 0; i < blocks; ++i) {
         const Index group = panel.seeing.begin + i;
         const auto [scores, gradients] = weigher.next_block();
-        Products::multiply_pairs(t.q_rows, group, t.k_columns, number, t.qk_dim, scores, beside);
-        Products::multiply_pairs(t.dout_rows, group, t.v_columns, number, t.v_dim, gradients,
+        Operands::multiply_pairs(t.q_rows, group, t.k_columns, number, t.qk_dim, scores, beside);
+        Operands::multiply_pairs(t.dout_rows, group, t.v_columns, number, t.v_dim, gradients,
                                  beside);
         weigher.give_block(group, number, turn);
         const Index due = sums * (i + 1) / blocks;
@@ -204,7 +198,7 @@ struct TileBackward : BackwardTileShape {
 
   static const BackwardEngine& engine() {
     static const BackwardEngine table = {
-        .operands = &Products::engine(),
+        .operands = &Operands::engine(),
         .tile_queries = tile_queries,
         .tile_keys = tile_keys,
         .chunk_tiles = 8,

@@ -1,23 +1,23 @@
-// Weights of the backward engine on bf16 tiles: 32 × 32 dot products, and as many with dout, become
-// P and dX a few rows at a time, beside the products that keep the tile unit busy.
+// Weights of the backward engine on tiles of bf16: 32 × 32 dot products, and as many with dout,
+// become P and dX a few rows at a time, beside the products that keep a tile unit busy.
 //
-// Both are rounded to bf16 in the forms that the tile unit takes without a transposition, with
+// Both are rounded to bf16 in the forms that the unit takes without a transposition, with
 // "pair" for two bf16 in 32 bits:
 //   P, dX  (two key tiles, row groups, 16 pairs of rows, 16 keys), of one panel of 32 keys; there
 //          are two panels: one is multiplied while the next is made
 //   dX     (row groups, panels, 32 rows, 32 keys), of the whole tile
 //
 // Included once per target by files that include hwy/foreach_target.h.
-#if defined(RAPT_BACKWARD_ENGINE_AMX_WEIGHTS_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef RAPT_BACKWARD_ENGINE_AMX_WEIGHTS_INL
-#undef RAPT_BACKWARD_ENGINE_AMX_WEIGHTS_INL
+#if defined(RAPT_BACKWARD_ENGINE_BF16_WEIGHTS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef RAPT_BACKWARD_ENGINE_BF16_WEIGHTS_INL
+#undef RAPT_BACKWARD_ENGINE_BF16_WEIGHTS_INL
 #else
-#define RAPT_BACKWARD_ENGINE_AMX_WEIGHTS_INL
+#define RAPT_BACKWARD_ENGINE_BF16_WEIGHTS_INL
 #endif
 
 #include <algorithm>
 
-#include "src/cpu/engine_amx_softmax-inl.hpp"
+#include "src/cpu/engine_bf16_softmax-inl.hpp"
 #include "src/cpu/simd/backward-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -49,8 +49,8 @@ struct RoundedMatrices : BackwardTileShape {
   static constexpr Index bytes = (8 * key_tile + groups * panels * block) * Index{sizeof(BF16)};
 };
 
-// Weighs blocks of 32 rows × 32 keys, in the order in which they are given. `Tiles` rounds.
-template <class Tiles>
+// Weighs blocks of 32 rows × 32 keys, in the order in which they are given. `Unit` rounds.
+template <class Unit>
 class BlockWeigher : BackwardTileShape {
  public:
   explicit BlockWeigher(const GradientTile& t) : t_(t), rounded_(t) {}
@@ -191,17 +191,17 @@ class BlockWeigher : BackwardTileShape {
   HWY_INLINE void store_weights(const Place& at, Index key, FloatVector even0, FloatVector even1,
                                 FloatVector odd0, FloatVector odd1) const {
     BF16* pairs = rounded_.weight_pairs(at.turn, at.group);
-    Tiles::store_pairs(even0, odd0, pairs + in_pairs(key));
-    Tiles::store_pairs(even1, odd1, pairs + in_pairs(key + lanes()));
+    Unit::store_pairs(even0, odd0, pairs + in_pairs(key));
+    Unit::store_pairs(even1, odd1, pairs + in_pairs(key + lanes()));
   }
   HWY_INLINE void store_gradients(const Place& at, Index key, FloatVector even0, FloatVector even1,
                                   FloatVector odd0, FloatVector odd1) const {
     BF16* pairs = rounded_.gradient_pairs(at.turn, at.group);
-    Tiles::store_pairs(even0, odd0, pairs + in_pairs(key));
-    Tiles::store_pairs(even1, odd1, pairs + in_pairs(key + lanes()));
+    Unit::store_pairs(even0, odd0, pairs + in_pairs(key));
+    Unit::store_pairs(even1, odd1, pairs + in_pairs(key + lanes()));
     BF16* rows = rounded_.gradient_rows(at.group, at.panel) + row_ * step + key;
-    Tiles::store_rounded(even0, even1, rows);
-    Tiles::store_rounded(odd0, odd1, rows + step);
+    Unit::store_rounded(even0, even1, rows);
+    Unit::store_rounded(odd0, odd1, rows + step);
   }
   HWY_INLINE Index in_pairs(Index key) const {
     return key / tile_rows * RoundedMatrices::key_tile + row_ * tile_rows + key % tile_rows * 2;
