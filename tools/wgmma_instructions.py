@@ -15,8 +15,8 @@ HEADER = pathlib.Path(__file__).resolve().parents[1] / "src/cuda/ptx/wgmma_instr
 
 # By element: PTX's type, k, and the n for which A lies in shared memory, or in registers.
 SHAPES = {
-    "F16": ("f16", 16, {64, 96, 112, 128}, {32, 64, 96, 128, 192, 256}),
-    "BF16": ("bf16", 16, {64, 96, 112, 128}, {32, 64, 96, 128, 192, 256}),
+    "F16": ("f16", 16, {32, 40, 64, 80, 96, 112, 128}, {32, 64, 96, 128, 192, 256}),
+    "BF16": ("bf16", 16, {32, 40, 64, 80, 96, 112, 128}, {32, 64, 96, 128, 192, 256}),
     "float": ("tf32", 8, set(), {32, 64, 128}),
 }
 
@@ -75,10 +75,11 @@ def instruction(element, n):
     lines = ["", "template <>", f"struct WgmmaInstruction<{element}, {n}> {{"]
     if n in shared:
         arguments = f"{d}, uint64_t a, uint64_t b, bool add"
-        lines.append("  template <int both_are_mn_major = 0>")
+        lines.append("  template <int a_is_mn_major = 0, int b_is_mn_major = 0>")
         lines.append(f"  RAPT_DEVICE static void from_shared({arguments}) {{")
-        inputs = [("l", "a"), ("l", "b"), ("r", "int{add}"), ("n", "both_are_mn_major")]
-        lines += ["    " + x for x in statement(n, k, types, "{0}, {1}", ", {3}, {3}", inputs)]
+        inputs = [("l", "a"), ("l", "b"), ("r", "int{add}")]
+        inputs += [("n", "a_is_mn_major"), ("n", "b_is_mn_major")]
+        lines += ["    " + x for x in statement(n, k, types, "{0}, {1}", ", {3}, {4}", inputs)]
         lines.append("  }")
     if n in registers:
         inputs = [("r", f"a[{i}]") for i in range(4)] + [("l", "b"), ("r", "int{add}")]

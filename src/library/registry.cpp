@@ -46,6 +46,7 @@ std::span<const Kernel* const> registered_kernels() {
       &cuda_flash_backward,
       &cuda_flash_mma_backward,
       &cuda_flash_wgmma_backward,
+      &cuda_flash_wgmma_backward_wide,
 #endif
 #if defined(RAPT_WITH_HIP)
       &hip_naive,

@@ -67,6 +67,9 @@ class Kernel:
             for i in range(start, self.blocks[start])
         )
 
+    def size(self, blocks):
+        return sum(self.blocks[start] - start for start in blocks)
+
     def loops_of(self, pattern, at_least, blocks=None):
         """The innermost loops, as sets of blocks, that have so many instructions of a kind."""
         within = set(self.blocks) if blocks is None else blocks
@@ -145,19 +148,23 @@ def kernels():
         return [k for found in pool.map(disassemble, resources.reports()) for k in found]
 
 
-def check(kernel, pattern, at_least, most):
+def check(kernel, pattern, at_least, most, one_in=0):
+    """`most` accesses a turn, or one in so many instructions where that is more."""
     loops = kernel.loops_of(pattern, at_least)
     assert loops, f"{kernel.name} has no loop of products"
     for loop in loops:
         accesses = kernel.every_turn(THREAD_MEMORY, loop)
-        assert accesses <= most, f"{kernel.name}: {accesses} accesses to a thread's memory a turn"
+        allowed = max(most, kernel.size(loop) // one_in if one_in else 0)
+        assert accesses <= allowed, f"{kernel.name}: {accesses} accesses to a thread's memory a turn"
 
 
 def test_loops_on_tensor_cores_keep_sums_and_products_in_registers(kernels):
     chosen = [kernel for kernel in kernels if kernel.count(MATRIX_PRODUCT, kernel.blocks)]
     assert any("BF16" in kernel.name for kernel in chosen)
     for kernel in chosen:
-        check(kernel, MATRIX_PRODUCT, 1, most=8)  # a few addresses; spilled sums are dozens
+        # A few addresses, and what scores beyond dot products keep beside them in long loops; spilled
+        # sums are dozens.
+        check(kernel, MATRIX_PRODUCT, 1, most=8, one_in=250)
 
 
 def test_loops_of_multiply_adds_work_in_registers(kernels):

@@ -56,12 +56,15 @@ constexpr Kernel flash_wgmma_f32 =
     modelled<cuda_flash_wgmma_f32>("emu.flash_wgmma_f32", Operation::forward);
 constexpr Kernel flash_wgmma_backward =
     modelled<cuda_flash_wgmma_backward>("emu.flash_wgmma_backward", Operation::backward);
+constexpr Kernel flash_wgmma_backward_wide =
+    modelled<cuda_flash_wgmma_backward_wide>("emu.flash_wgmma_backward_wide", Operation::backward);
 
 }  // namespace
 
 std::span<const Kernel* const> registered_kernels() {
-  static constexpr const Kernel* list[] = {&cpu_oracle, &cpu_oracle_backward, &flash_wgmma,
-                                           &flash_wgmma_f32, &flash_wgmma_backward};
+  static constexpr const Kernel* list[] = {&cpu_oracle,           &cpu_oracle_backward,
+                                           &flash_wgmma,          &flash_wgmma_f32,
+                                           &flash_wgmma_backward, &flash_wgmma_backward_wide};
   return list;
 }
 

@@ -114,9 +114,10 @@ TEST(HopperSchedule, ATeamOfAnInvariantProblemDoesNotDependOnTheBatch) {
   EXPECT_EQ(members("b64 h4 s4096 d128 bf16 causal varlen backward batch-invariant").first, 1);
 }
 
-// A block's addition: the number of its tile of dq, and how many are made to it before.
+// A block's addition: its counter, one of dq's tile for each of a warpgroup's parts, and how many
+// are made there before.
 struct Addition {
-  std::size_t tile;
+  std::size_t counter;
   int order;
 };
 using Additions = std::vector<std::vector<Addition>>;  // by blocks, in each one's own order
@@ -147,8 +148,11 @@ Additions additions_of_blocks(const Parameters& p) {
             order +=
                 other.walk.meets(tile) && other.adds_before(i, head, tile, turn.position, time);
           }
-          additions.push_back(
-              {static_cast<std::size_t>(row * p.schedule.query_tiles + tile), order});
+          constexpr int parts = config.parts_of_warpgroup();
+          for (int part = 0; part < parts; ++part)
+            additions.push_back(
+                {static_cast<std::size_t>((row * p.schedule.query_tiles + tile) * parts + part),
+                 order});
         }
       }
     }
@@ -156,9 +160,9 @@ Additions additions_of_blocks(const Parameters& p) {
   return blocks;
 }
 
-// How many there are to each tile: one for each tile of keys that its queries see.
+// How many there are at each counter: one for each tile of keys that the tile's queries see.
 template <TileConfig config>
-std::vector<int> additions_of_tiles(const Parameters& p) {
+std::vector<int> additions_of_counters(const Parameters& p) {
   const semantics::Call& call = p.common.call;
   std::vector<int> result;
   for (Index i = 0; i < call.batch; ++i) {
@@ -166,7 +170,8 @@ std::vector<int> additions_of_tiles(const Parameters& p) {
     for (Index head = 0; head < call.heads; ++head) {
       for (int tile = 0; tile < p.schedule.query_tiles; ++tile) {
         const bool exists = Index{tile} * config.queries < sequence.q_len;
-        result.push_back(
+        result.insert(
+            result.end(), config.parts_of_warpgroup(),
             exists ? additions_of_earlier_laps<config>(p, sequence, p.schedule.laps, tile) : 0);
       }
     }
@@ -174,30 +179,32 @@ std::vector<int> additions_of_tiles(const Parameters& p) {
   return result;
 }
 
-// The first tile whose additions are not the 0th, the 1st and so on; empty if there is none.
+// The first counter whose additions are not the 0th, the 1st and so on; empty if there is none.
 std::string fault_of_order(const Additions& blocks, const std::vector<int>& wanted) {
   std::vector<std::vector<int>> orders(wanted.size());
   for (const auto& block : blocks)
-    for (const Addition& addition : block) orders.at(addition.tile).push_back(addition.order);
-  for (std::size_t tile = 0; tile < wanted.size(); ++tile) {
-    std::vector<int>& found = orders[tile];
-    if (found.size() != static_cast<std::size_t>(wanted[tile]))
-      return text("tile ", tile, " of dq has ", found.size(), " additions instead of ",
-                  wanted[tile]);
+    for (const Addition& addition : block) orders.at(addition.counter).push_back(addition.order);
+  for (std::size_t counter = 0; counter < wanted.size(); ++counter) {
+    std::vector<int>& found = orders[counter];
+    if (found.size() != static_cast<std::size_t>(wanted[counter]))
+      return text("counter ", counter, " has ", found.size(), " additions instead of ",
+                  wanted[counter]);
     std::ranges::sort(found);
-    for (int i = 0; i < wanted[tile]; ++i)
+    for (int i = 0; i < wanted[counter]; ++i)
       if (const int order = found[static_cast<std::size_t>(i)]; order != i)
-        return text("of the additions to tile ", tile, " of dq, number ", i, " has order ", order);
+        return text("of the additions at counter ", counter, ", number ", i, " has order ", order);
   }
   return "";
 }
 
-// A block's additions as they are made. Each storer has a buffer: what lies in it waits for its
-// turn, and what needs the buffer next, with all behind it, for that.
+// A block's additions as they are made. What lies in a buffer waits for its turn, and what needs
+// the buffer next, with all behind it, for that.
 class Storers {
  public:
-  explicit Storers(const std::vector<Addition>& additions)
-      : additions_(additions), made_(additions.size()) {}
+  Storers(const std::vector<Addition>& additions, int buffers)
+      : additions_(additions),
+        buffers_(static_cast<std::size_t>(buffers)),
+        made_(additions.size()) {}
 
   // The first that is not made; null at the end.
   const Addition* next() const {
@@ -206,10 +213,10 @@ class Storers {
   // Makes what can be made now, and says whether there was anything.
   bool go_on(std::vector<int>& counters) {
     bool any = false;
-    const std::size_t end = std::min(first_ + TileConfig::storers, additions_.size());
+    const std::size_t end = std::min(first_ + buffers_, additions_.size());
     for (std::size_t i = first_; i < end; ++i) {
-      if (made_[i] || counters[additions_[i].tile] < additions_[i].order) continue;
-      ++counters[additions_[i].tile];
+      if (made_[i] || counters[additions_[i].counter] < additions_[i].order) continue;
+      ++counters[additions_[i].counter];
       made_[i] = any = true;
     }
     while (next() && made_[first_]) ++first_;
@@ -218,14 +225,16 @@ class Storers {
 
  private:
   const std::vector<Addition>& additions_;
+  const std::size_t buffers_;
   std::vector<bool> made_;
   std::size_t first_ = 0;
 };
 
 // The first block that waits for ever, where all are on the chip at once; empty if there is none.
-std::string fault_of_waiting(const Additions& blocks, std::size_t tiles_of_dq) {
-  std::vector<int> counters(tiles_of_dq);
-  std::vector<Storers> all(blocks.begin(), blocks.end());
+std::string fault_of_waiting(const Additions& blocks, int buffers, std::size_t all_counters) {
+  std::vector<int> counters(all_counters);
+  std::vector<Storers> all;
+  for (const auto& block : blocks) all.emplace_back(block, buffers);
   for (bool any = true; any;) {
     any = false;
     for (Storers& storers : all)
@@ -233,8 +242,8 @@ std::string fault_of_waiting(const Additions& blocks, std::size_t tiles_of_dq) {
   }
   for (std::size_t block = 0; block < all.size(); ++block)
     if (const Addition* next = all[block].next())
-      return text("block ", block, " waits for ", next->order, " additions to tile ", next->tile,
-                  " of dq, and ", counters[next->tile], " are made");
+      return text("block ", block, " waits for ", next->order, " additions at counter ",
+                  next->counter, ", and ", counters[next->counter], " are made");
   return "";
 }
 
@@ -246,9 +255,10 @@ void expect_order(const Problem& problem, const Parameters& p, int chip) {
                     config.queries, " queries"));
   EXPECT_LE(schedule.teams * schedule.members, chip) << "not all blocks are there at once";
   const Additions blocks = additions_of_blocks<config>(p);
-  const std::vector<int> wanted = additions_of_tiles<config>(p);
+  const std::vector<int> wanted = additions_of_counters<config>(p);
   EXPECT_EQ(fault_of_order(blocks, wanted), "");
-  EXPECT_EQ(fault_of_waiting(blocks, wanted.size()), "");
+  EXPECT_EQ(fault_of_waiting(blocks, std::min(config.storers, config.dq_buffers), wanted.size()),
+            "");
 }
 
 // Up to some hundred tiles of keys, and as many sequences and heads as are quick.
@@ -321,6 +331,8 @@ TEST(HopperSchedule, AdditionsOfAWholeChipFollowEachOtherAndNobodyWaitsForEver) 
   for (std::uint64_t seed = 1; seed <= 150 && !HasFailure(); ++seed) {
     expect_order_of_random<tiles_64>(seed);
     expect_order_of_random<tiles_128>(seed);
+    expect_order_of_random<tiles_192>(seed);
+    expect_order_of_random<tiles_256>(seed);
   }
 }
 

@@ -1,5 +1,5 @@
 // The consumer: a warpgroup that computes, 64 of the block's keys, step after step of 64 or 128
-// queries.
+// queries. For up to 128 dims; wide_consumer.cuh has the others.
 //
 //   tensor cores   │ dP 0        │      dV 0 │ dQ 0 │ dK 0 │ S 1 │ dP 1        │      dV 1 │ dQ 1 …
 //   other units    │ S 0 ▶ P 0   │ dS 0, to shared memory ┊ dQ 0 │ S 1 ▶ P 1   │ dS 1 …
@@ -7,6 +7,7 @@
 //                                     both warpgroups' dS 0 are there
 #pragma once
 
+#include "src/cuda/flash_wgmma_backward/consumer_base.cuh"
 #include "src/cuda/flash_wgmma_backward/store_rows.cuh"
 #include "src/cuda/flash_wgmma_backward/warpgroup_mma.cuh"
 #include "src/cuda/hopper/promoted_matrix.cuh"
@@ -16,71 +17,10 @@
 namespace rapt::cuda::flash_wgmma_backward {
 
 template <TileConfig config, class Element>
-class Consumer {
+class Consumer : public ConsumerBase<config, Consumer<config, Element>> {
  public:
-  RAPT_DEVICE Consumer(const Parameters& p, SharedStorage<config>& shared, int group)
-      : p_(p), shared_(shared), group_(group) {}
-
-  RAPT_DEVICE void run() {
-    int loaded = 0;  // work tiles with any queries
-    for (int number = 0;; ++number) {
-      shared_.key_ring.wait_full(number);
-      const WorkTile& work = shared_.work_tiles[number % 2];
-      if (uniform(work.key_tile) < 0) return;
-      typename Mma::Sums dk, dv;
-      Mma::clear(dk);
-      Mma::clear(dv);
-      if (uniform(work.walk.count) > 0) compute(work, loaded++, dk, dv);
-      shared_.key_ring.free[0].arrive_if(Target::lane() == 0);
-      store(work, dk, dv);
-    }
-  }
-
- private:
   using Mma = WarpgroupMma<config, Element>;
-  using Kept =
-      uint32_t[config.queries / 64];  // which of the thread's pairs dropout keeps, a bit each
-
-  // Named barriers of both warpgroups: dS is in shared memory, and a warpgroup has used it.
-  static constexpr int staged = 1, both = config.warpgroups * hopper::warpgroup_threads;
-  RAPT_DEVICE static int used_by(int group) { return 2 + group; }
-
-  // Steps after which dK and dV are promoted.
-  static constexpr int steps_of_span = gpu::span_of_sums<Element> / config.queries;
-
-  // Queries that all keys of the warp are visible to.
-  struct Unmasked {
-    int begin, end;
-  };
-
-  RAPT_DEVICE static int row() { return Target::wave() % 4 * 16 + Target::lane() / 4; }
-  RAPT_DEVICE int first_key(const WorkTile& work) const {
-    return work.key_tile * config.keys + group_ * 64 + row();
-  }
-
-  // The queries that see the thread's first key, or the one 8 further down.
-  RAPT_DEVICE semantics::Range queries_of(const WorkTile& work, int half) const {
-    const Index key = first_key(work) + 8 * half;
-    if (key >= work.sequence.kv_len) return {0, 0};
-    return semantics::queries_of_keys(p_.common.call.window, key, key, work.sequence.q_len,
-                                      work.sequence.offset);
-  }
-  RAPT_DEVICE Unmasked unmasked_queries(const WorkTile& work) const {
-    const semantics::Range first = queries_of(work, 0), second = queries_of(work, 1);
-    const auto begin = static_cast<int>(semantics::larger(first.begin, second.begin));
-    const auto end = static_cast<int>(semantics::smaller(first.end, second.end));
-    return {__reduce_max_sync(Target::all_lanes, begin), __reduce_min_sync(Target::all_lanes, end)};
-  }
-
-  // A number that is the same in all lanes, in a way that lets the compiler know.
-  RAPT_DEVICE static int uniform(int number) {
-    return static_cast<int>(__reduce_or_sync(Target::all_lanes, static_cast<unsigned>(number)));
-  }
-
-  RAPT_DEVICE int steps_of(const WorkTile& work) const {
-    return uniform(static_cast<int>(p_.common.call.heads / p_.common.call.kv_heads) *
-                   work.walk.count);
-  }
+  using ConsumerBase<config, Consumer>::ConsumerBase;
 
   RAPT_DEVICE void compute(const WorkTile& work, int loaded, typename Mma::Sums& dk,
                            typename Mma::Sums& dv) {
@@ -95,7 +35,7 @@ class Consumer {
     ptx::wgmma_wait<0>();
     ptx::fence_operand(scores);
     for (int left = steps_of(work); left > 0; --left) {
-      const int buffer = hopper::ring_index<config.stages>(step_);
+      const int buffer = hopper::ring_index<config.query_stages>(step_);
       const int query = work.walk.tile(at) * config.queries;
       const int this_head = work.kv_head * heads + head;
       if (++at == work.walk.count) {
@@ -130,11 +70,11 @@ class Consumer {
       if constexpr (!config.score_mod) Mma::issue_sums(weights, shared_.douts[buffer], dv);
       Mma::pack(pairs, gradients);
       if (step_ > 0) ptx::named_barrier_sync(used_by(1 - group_), both);
-      Mma::stage(gradients, shared_.gradients, group_);
+      Mma::stage(gradients, shared_.staged[0], group_);
       ptx::fence_proxy_async();
       ptx::named_barrier_sync(staged, both);
       typename Mma::QueryGradients dq;
-      Mma::issue_dq(shared_.gradients, shared_.keys, group_, dq);
+      Mma::issue_dq(shared_.staged[0], shared_.keys, group_, dq);
       Mma::issue_sums(gradients, shared_.queries[buffer], dk);
       ++step_;
       ptx::wgmma_wait<1>();
@@ -142,7 +82,7 @@ class Consumer {
       ptx::fence_operand(dq);
       ptx::named_barrier_arrive(used_by(group_), both);
       shared_.dout_ring.free_of(step_ - 1).arrive_if(Target::lane() == 0);
-      hand_over(dq);
+      hand_over(dq, step_ - 1);
       // After the last step too, of what happens to lie there: a branch here would make the
       // compiler wait for products in flight.
       if (left > 1) shared_.query_ring.wait_full(step_);
@@ -164,9 +104,66 @@ class Consumer {
     shared_.value_ring.free[0].arrive_if(Target::lane() == 0);
   }
 
+  RAPT_DEVICE void store(const WorkTile& work, const typename Mma::Sums& dk,
+                         const typename Mma::Sums& dv) const {
+    const semantics::Call& call = p_.common.call;
+    const semantics::Gradients& g = p_.common.gradients;
+    const Index stored = semantics::stored_keys(call, work.sequence);
+    const float kept_scale =
+        config.score_mod && call.dropout.seed ? semantics::kept_scale<float>(call.dropout) : 1;
+    const auto store_half = [&]<int half>() {
+      const Index key = first_key(work) + 8 * half;
+      const semantics::Place place = semantics::unpaged_key_place(call, work.sequence, key);
+      const bool exists = key < stored, in_use = key < work.sequence.kv_len;
+      store_row<Element, half>(g.dk, g.dk_is_f32,
+                               semantics::row_offset(g.dk_stride, place, work.kv_head), call.qk_dim,
+                               exists, in_use, call.scale, dk);
+      store_row<Element, half>(g.dv, g.dv_is_f32,
+                               semantics::row_offset(g.dv_stride, place, work.kv_head), call.v_dim,
+                               exists, in_use, kept_scale, dv);
+    };
+    store_half.template operator()<0>();
+    store_half.template operator()<1>();
+  }
+
+ private:
+  using Base = ConsumerBase<config, Consumer>;
+  using Base::p_, Base::shared_, Base::group_, Base::step_;
+  using Base::uniform, Base::steps_of, Base::is_unmasked, Base::hand_over, Base::queries_of_key,
+      Base::for_each;
+  using typename Base::Unmasked;
+
+  using Kept =
+      uint32_t[config.queries / 64];  // which of the thread's pairs dropout keeps, a bit each
+
+  static_assert(config.query_stages == config.dout_stages);  // one index for both
+
+  // Named barriers of both warpgroups: dS is in shared memory, and a warpgroup has used it.
+  static constexpr int staged = 1, both = config.warpgroups * hopper::warpgroup_threads;
+  RAPT_DEVICE static int used_by(int group) { return 2 + group; }
+
+  // Steps after which dK and dV are promoted.
+  static constexpr int steps_of_span = gpu::span_of_sums<Element> / config.queries;
+
+  RAPT_DEVICE static int row() { return Target::wave() % 4 * 16 + Target::lane() / 4; }
+  RAPT_DEVICE int first_key(const WorkTile& work) const {
+    return work.key_tile * config.keys + group_ * 64 + row();
+  }
+
+  // The queries that see the thread's first key, or the one 8 further down.
+  RAPT_DEVICE semantics::Range queries_of(const WorkTile& work, int half) const {
+    return queries_of_key(work, first_key(work) + 8 * half);
+  }
+  RAPT_DEVICE Unmasked unmasked_queries(const WorkTile& work) const {
+    const semantics::Range first = queries_of(work, 0), second = queries_of(work, 1);
+    const auto begin = static_cast<int>(semantics::larger(first.begin, second.begin));
+    const auto end = static_cast<int>(semantics::smaller(first.end, second.end));
+    return {__reduce_max_sync(Target::all_lanes, begin), __reduce_min_sync(Target::all_lanes, end)};
+  }
+
   RAPT_DEVICE void issue_scores(typename Mma::Pairs& scores) const {
     Mma::issue_pairs(shared_.keys, group_,
-                     shared_.queries[hopper::ring_index<config.stages>(step_)], scores);
+                     shared_.queries[hopper::ring_index<config.query_stages>(step_)], scores);
   }
 
   // From Sᵀ to Pᵀ in place.
@@ -256,9 +253,6 @@ class Consumer {
         base);
   }
 
-  RAPT_DEVICE static bool is_unmasked(const Unmasked& unmasked, int query) {
-    return query >= unmasked.begin && query + config.queries <= unmasked.end;
-  }
   RAPT_DEVICE void hide(const WorkTile& work, int query, typename Mma::Pairs& pairs) const {
     const int first = query + Target::lane() % 4 * 2;
     RAPT_UNROLL
@@ -289,56 +283,6 @@ class Consumer {
         pairs[j][i] = weights[j][i] * (pairs[j][i] - (i % 2 == 0 ? delta.x : delta.y));
     }
   }
-
-  // To the storer, as it lies in registers.
-  RAPT_DEVICE void hand_over(const typename Mma::QueryGradients& dq) const {
-    const hopper::PipelineState<config.storers> pipe(step_ - 1);
-    shared_.dq_rings[group_].wait_free(pipe);
-    float4* const to = reinterpret_cast<float4*>(shared_.dq[pipe.index][group_]) +
-                       Target::thread() % hopper::warpgroup_threads;
-    RAPT_UNROLL
-    for (int j = 0; j < 8; ++j)
-      to[j * hopper::warpgroup_threads] = make_float4(dq[j][0], dq[j][1], dq[j][2], dq[j][3]);
-    ptx::fence_proxy_async();
-    __syncwarp();
-    shared_.dq_rings[group_].full[pipe.index].arrive_if(Target::lane() == 0);
-  }
-
-  RAPT_DEVICE void store(const WorkTile& work, const typename Mma::Sums& dk,
-                         const typename Mma::Sums& dv) const {
-    const semantics::Call& call = p_.common.call;
-    const semantics::Gradients& g = p_.common.gradients;
-    const Index stored = semantics::stored_keys(call, work.sequence);
-    const float kept_scale =
-        config.score_mod && call.dropout.seed ? semantics::kept_scale<float>(call.dropout) : 1;
-    const auto store_half = [&]<int half>() {
-      const Index key = first_key(work) + 8 * half;
-      const semantics::Place place = semantics::unpaged_key_place(call, work.sequence, key);
-      const bool exists = key < stored, in_use = key < work.sequence.kv_len;
-      store_row<Element, half>(g.dk, g.dk_is_f32,
-                               semantics::row_offset(g.dk_stride, place, work.kv_head), call.qk_dim,
-                               exists, in_use, call.scale, dk);
-      store_row<Element, half>(g.dv, g.dv_is_f32,
-                               semantics::row_offset(g.dv_stride, place, work.kv_head), call.v_dim,
-                               exists, in_use, kept_scale, dv);
-    };
-    store_half.template operator()<0>();
-    store_half.template operator()<1>();
-  }
-
-  template <int n, class Function>
-  RAPT_DEVICE static void for_each(float (&matrix)[n][4], Function function) {
-    RAPT_UNROLL
-    for (int j = 0; j < n; ++j) {
-      RAPT_UNROLL
-      for (int i = 0; i < 4; ++i) function(j, i, matrix[j][i]);
-    }
-  }
-
-  const Parameters& p_;
-  SharedStorage<config>& shared_;
-  const int group_;
-  int step_ = 0;  // over all work tiles
 };
 
 }  // namespace rapt::cuda::flash_wgmma_backward

@@ -18,13 +18,21 @@ namespace cuda::flash_wgmma_backward {
 
 // In the .cu files.
 extern template void launch<tiles_64>(const Parameters&, gpu::Where);
-extern template void launch<tiles_128>(const Parameters&, gpu::Where);
 extern template void launch<with_score_mod(tiles_64)>(const Parameters&, gpu::Where);
-extern template void launch<with_score_mod(tiles_128)>(const Parameters&, gpu::Where);
 extern template void prepare_rows<tiles_64>(const Parameters&, gpu::Where);
-extern template void prepare_rows<tiles_128>(const Parameters&, gpu::Where);
 extern template void finish_query_gradients<tiles_64>(const Parameters&, gpu::Where);
+extern template void launch<tiles_128>(const Parameters&, gpu::Where);
+extern template void launch<with_score_mod(tiles_128)>(const Parameters&, gpu::Where);
+extern template void prepare_rows<tiles_128>(const Parameters&, gpu::Where);
 extern template void finish_query_gradients<tiles_128>(const Parameters&, gpu::Where);
+extern template void launch<tiles_192>(const Parameters&, gpu::Where);
+extern template void launch<with_score_mod(tiles_192)>(const Parameters&, gpu::Where);
+extern template void prepare_rows<tiles_192>(const Parameters&, gpu::Where);
+extern template void finish_query_gradients<tiles_192>(const Parameters&, gpu::Where);
+extern template void launch<tiles_256>(const Parameters&, gpu::Where);
+extern template void launch<with_score_mod(tiles_256)>(const Parameters&, gpu::Where);
+extern template void prepare_rows<tiles_256>(const Parameters&, gpu::Where);
+extern template void finish_query_gradients<tiles_256>(const Parameters&, gpu::Where);
 
 namespace {
 
@@ -32,11 +40,21 @@ using gpu::Index;
 using semantics::divided_up;
 using semantics::rounded_up;
 
-constexpr Index most_dim = 128, most_length = 1000000000;
-constexpr int rows_of_block = 32;  // of rows.cuh's kernels, which have the most blocks
+constexpr Index most_dim = 128, most_wide_dim = 256, most_length = 1000000000;
+constexpr int rows_of_block = 16;  // of rows.cuh's kernels, at least; they have the most blocks
+
+// What `function`, called with the tiles of a problem without regard to its scores, returns.
+template <class Function>
+auto with_tiles(const Problem& p, Function function) {
+  const Index dim = std::max(p.qk_dim, p.v_dim);
+  if (dim <= tiles_64.dim) return function.template operator()<tiles_64>();
+  if (dim <= tiles_128.dim) return function.template operator()<tiles_128>();
+  if (dim <= tiles_192.dim) return function.template operator()<tiles_192>();
+  return function.template operator()<tiles_256>();
+}
 
 TileConfig tiles_of(const Problem& p) {
-  const TileConfig tiles = std::max(p.qk_dim, p.v_dim) <= 64 ? tiles_64 : tiles_128;
+  const TileConfig tiles = with_tiles(p, []<TileConfig tiles>() { return tiles; });
   return gpu::is_general(p) ? with_score_mod(tiles) : tiles;
 }
 
@@ -45,13 +63,12 @@ Index outer_of(const Problem& p) { return p.varlen ? 1 : p.batch; }
 Index query_rows_of(const Problem& p) { return p.varlen ? p.total_q : p.q_len; }
 Index key_rows_of(const Problem& p) { return p.varlen ? p.total_kv : p.kv_len; }
 
-Support supports(const Problem& p, const Device& device) {
+Support supports_any_dims(const Problem& p, const Device& device) {
   if (const Support hopper = on_hopper(device); !hopper) return hopper;
   if (p.dtype == DType::f32) return Support::no("it takes f16 and bf16; this problem is f32");
   if (p.out_dtype != p.dtype)
     return Support::no(
         "out and dout are f32, and it multiplies 16-bit elements only; flash_backward does");
-  if (std::max(p.qk_dim, p.v_dim) > most_dim) return gpu::refuse_dim(p, most_dim);
   if (p.qk_dim == 0 || p.v_dim == 0) return Support::no("it takes head dims of 1 or more");
   if (p.window.first_keys > 0)
     return Support::no("it takes no window with first keys; flash_mma_backward does");
@@ -72,6 +89,19 @@ Support supports(const Problem& p, const Device& device) {
   const double blocks =
       double(p.batch) * double(rounded_up(p.q_len, 128)) * double(p.heads) / rows_of_block;
   return gpu::blocks_fit(std::max(blocks, double(p.batch) * double(p.kv_heads)), device);
+}
+
+Support supports(const Problem& p, const Device& device) {
+  if (std::max(p.qk_dim, p.v_dim) > most_dim) return gpu::refuse_dim(p, most_dim);
+  return supports_any_dims(p, device);
+}
+
+Support supports_wide(const Problem& p, const Device& device) {
+  if (std::max(p.qk_dim, p.v_dim) <= most_dim)
+    return Support::no(
+        text("it takes head dims above ", most_dim, "; flash_wgmma_backward takes these"));
+  if (std::max(p.qk_dim, p.v_dim) > most_wide_dim) return gpu::refuse_dim(p, most_wide_dim);
+  return supports_any_dims(p, device);
 }
 
 // A step is a tile of queries; the blocks of the schedule, which may leave multiprocessors idle,
@@ -121,7 +151,7 @@ struct Workspace {
     exponents = take(p.heads * tiles * queries);
     deltas = take(p.heads * tiles * queries);
     dq = take(p.heads * tiles * queries * config.dim);
-    counters = take(p.batch * p.heads * query_tiles);
+    counters = take(p.batch * p.heads * query_tiles * config.parts_of_warpgroup());
     row_deltas = take(p.dsinks ? p.total_q * p.heads : 0);
     bytes = at;
   }
@@ -195,12 +225,10 @@ std::unique_ptr<const Prepared> prepare_tiles(const Task& task) {
 }
 
 std::unique_ptr<const Prepared> prepare(const Task& task) {
-  const TileConfig tiles = tiles_of(task.problem);
-  if (tiles.dim == 64)
-    return tiles.score_mod ? prepare_tiles<with_score_mod(tiles_64)>(task)
-                           : prepare_tiles<tiles_64>(task);
-  return tiles.score_mod ? prepare_tiles<with_score_mod(tiles_128)>(task)
-                         : prepare_tiles<tiles_128>(task);
+  return with_tiles(task.problem, [&]<TileConfig tiles>() {
+    return gpu::is_general(task.problem) ? prepare_tiles<with_score_mod(tiles)>(task)
+                                         : prepare_tiles<tiles>(task);
+  });
 }
 
 }  // namespace
@@ -213,6 +241,20 @@ const Kernel cuda_flash_wgmma_backward = {
     .operation = Operation::backward,
     .by_name_only = false,
     .supports = cuda::flash_wgmma_backward::supports,
+    .configs = one_empty_config,
+    .estimate = cuda::flash_wgmma_backward::estimate,
+    .workspace = cuda::flash_wgmma_backward::workspace,
+    .prepare = cuda::flash_wgmma_backward::prepare,
+};
+
+// By name only until it has run on a GPU.
+const Kernel cuda_flash_wgmma_backward_wide = {
+    .name = "cuda.flash_wgmma_backward_wide",
+    .summary = "the same for head dims of 129 to 256; run on a model of Hopper alone",
+    .backend = Backend::cuda,
+    .operation = Operation::backward,
+    .by_name_only = true,
+    .supports = cuda::flash_wgmma_backward::supports_wide,
     .configs = one_empty_config,
     .estimate = cuda::flash_wgmma_backward::estimate,
     .workspace = cuda::flash_wgmma_backward::workspace,

@@ -1,15 +1,15 @@
 // flash_wgmma_backward: gradients of attention on Hopper's tensor cores, with the same bits on
 // every run.
 //
-// A block stays on its multiprocessor and goes through work tiles: 128 keys of a kv head, whose dK
-// and dV stay in registers while tiles of queries pass by. dQ is added to sums in memory, in an
-// order that is known beforehand (order.cuh).
+// A block stays on its multiprocessor and goes through work tiles: 80 to 128 keys of a kv head,
+// whose dK and dV stay in registers while tiles of queries pass by. dQ is added to sums in memory,
+// in an order that is known beforehand (order.cuh).
 //
 //   producer     K, V, and step after step Q, dO and two numbers a row, by TMA (producer.cuh)
 //        │ rings
 //        ▼
 //   consumers    Sᵀ = K Qᵀ ▶ Pᵀ;  dPᵀ = V dOᵀ ▶ dSᵀ;  dV += Pᵀ dO;  dK += dSᵀ Q;  dQ = dS K
-//        │ dQ, f32 in shared memory                              (consumer.cuh)
+//        │ dQ, f32 in shared memory     (consumer.cuh; above 128 dims wide_consumer.cuh)
 //        ▼
 //   storers      add it in memory when its turn has come (storer.cuh)
 //
@@ -20,6 +20,7 @@
 #include "src/cuda/flash_wgmma_backward/consumer.cuh"
 #include "src/cuda/flash_wgmma_backward/producer.cuh"
 #include "src/cuda/flash_wgmma_backward/storer.cuh"
+#include "src/cuda/flash_wgmma_backward/wide_consumer.cuh"
 #include "src/cuda/shared_memory.hpp"
 
 namespace rapt::cuda::flash_wgmma_backward {
@@ -49,7 +50,10 @@ struct FlashWgmmaBackward {
       if (warp > 0 && warp <= config.storers) Storer<config>(p, shared, warp - 1).run();
     } else {
       Registers<config>::begin_consumer();
-      Consumer<config, Element>(p, shared, warpgroup).run();
+      if constexpr (config.splits_dims())
+        WideConsumer<config, Element>(p, shared, warpgroup).run();
+      else
+        Consumer<config, Element>(p, shared, warpgroup).run();
     }
   }
 };

@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include "src/cuda/flash_wgmma_backward/tile_config.hpp"
 #include "src/gpu/backward.hpp"
 #include "src/gpu/divisor.hpp"
 
@@ -26,7 +27,7 @@ struct RowArrays {
   float* exponents;  // (head, row): lse · log2(e); +∞ for a row that does not exist or sees nothing
   float* deltas;     // (head, row): D
   float* dq;         // (head, tile, …): sums of dS K, as the storer has them (storer.cuh)
-  uint32_t* counters;  // (sequence, head, tile of it): blocks that have added to dq's tile
+  uint32_t* counters;  // (sequence, head, tile of it, part): blocks that have added to dq's tile
   int tiles;           // of all rows of a head
 };
 
@@ -37,6 +38,14 @@ struct Parameters {
   float scale;  // from dot products to exponents of 2
   CUtensorMap queries, keys, values, dout;
 };
+
+// Of dq's tile, a counter for each of the parts that a warpgroup has of it.
+template <TileConfig config>
+RAPT_HOST_DEVICE uint32_t* counters_of(const Parameters& p, gpu::Index sequence, gpu::Index head,
+                                       gpu::Index tile) {
+  const gpu::Index number = (sequence * p.common.call.heads + head) * p.schedule.query_tiles + tile;
+  return p.rows.counters + number * config.parts_of_warpgroup();
+}
 
 // Tiles of queries that a sequence begins at. Packed ones have a tile more each than their rows
 // fill, so that none shares a tile with another.

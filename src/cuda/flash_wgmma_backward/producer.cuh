@@ -1,5 +1,5 @@
 // The producer: a warp that loads keys and values once a work tile, and queries and dout step after
-// step, in the order they are used.
+// step, in the order in which there is room for them.
 #pragma once
 
 #include "src/cuda/flash_wgmma_backward/shared_storage.cuh"
@@ -24,11 +24,12 @@ class Producer {
       for (int head = 0; head < group; ++head) {
         for (int i = 0; i < work.walk.count; ++i, ++step) {
           const Source from = source(work, work.kv_head * group + head, work.walk.tile(i));
+          // The consumers are done with dout first.
+          if constexpr (config.query_stages == 1) load_dout(from, step);
           load(from, step, p_.queries, shared_.queries, shared_.query_ring, p_.rows.exponents,
                shared_.exponents);
           if (head == 0 && i == 0) load_values(work, loaded++);
-          load(from, step, p_.dout, shared_.douts, shared_.dout_ring, p_.rows.deltas,
-               shared_.deltas);
+          if constexpr (config.query_stages > 1) load_dout(from, step);
         }
       }
     }
@@ -99,13 +100,17 @@ class Producer {
     return any;
   }
 
+  RAPT_DEVICE void load_dout(const Source& from, int step) {
+    load(from, step, p_.dout, shared_.douts, shared_.dout_ring, p_.rows.deltas, shared_.deltas);
+  }
+
   // Queries or dout, and a number of each row. Rows behind the end of a packed sequence are
   // another's: they are cleared. What lies behind the tensor's end comes as zeros.
+  template <int stages>
   RAPT_DEVICE void load(const Source& from, int step, const CUtensorMap& map,
-                        unsigned char (&tiles)[config.stages][Queries::bytes],
-                        hopper::Ring<config.stages>& ring, const float* numbers,
-                        float (&to)[config.stages][config.queries]) {
-    const hopper::PipelineState<config.stages> pipe(step);
+                        unsigned char (&tiles)[stages][Queries::bytes], hopper::Ring<stages>& ring,
+                        const float* numbers, float (&to)[stages][config.queries]) {
+    const hopper::PipelineState<stages> pipe(step);
     ring.wait_free(pipe);
     const bool clean = !p_.common.call.q_starts || from.left >= config.queries;
     ptx::Barrier& full = ring.full[pipe.index];

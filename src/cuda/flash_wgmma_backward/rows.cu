@@ -20,7 +20,7 @@ template <TileConfig config>
 void prepare_rows(const Parameters& parameters, gpu::Where where) {
   const semantics::Call& call = parameters.common.call;
   with_b16(parameters, [&]<class Element>() {
-    using Kernel = PrepareRows<Target, config.queries, Element>;
+    using Kernel = PrepareRows<Target, config, Element>;
     const gpu::Index rows =
         call.batch * parameters.schedule.query_tiles * config.queries * call.heads;
     Launcher::launch<Kernel>({semantics::divided_up(rows, gpu::Index{Kernel::rows})}, parameters,
@@ -46,7 +46,11 @@ void sum_over_rows(const Parameters& parameters, gpu::Where where) {
 
 template void prepare_rows<tiles_64>(const Parameters&, gpu::Where);
 template void prepare_rows<tiles_128>(const Parameters&, gpu::Where);
+template void prepare_rows<tiles_192>(const Parameters&, gpu::Where);
+template void prepare_rows<tiles_256>(const Parameters&, gpu::Where);
 template void finish_query_gradients<tiles_64>(const Parameters&, gpu::Where);
 template void finish_query_gradients<tiles_128>(const Parameters&, gpu::Where);
+template void finish_query_gradients<tiles_192>(const Parameters&, gpu::Where);
+template void finish_query_gradients<tiles_256>(const Parameters&, gpu::Where);
 
 }  // namespace rapt::cuda::flash_wgmma_backward

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "src/cuda/flash_wgmma_backward/parameters.hpp"
-#include "src/cuda/flash_wgmma_backward/tile_config.hpp"
 #include "src/gpu/backward.hpp"
 
 namespace rapt::cuda::flash_wgmma_backward {
@@ -10,11 +9,12 @@ namespace rapt::cuda::flash_wgmma_backward {
 using gpu::Index;
 
 // Of every row of every tile: D, and lse as an exponent; and nobody has added to a tile of dq yet.
-template <class Target, int tile_queries, class Element>
+template <class Target, TileConfig config, class Element>
 struct PrepareRows {
   using Parameters = flash_wgmma_backward::Parameters;
   static constexpr int threads = 256, blocks = 6, shared_bytes = 0;
   static constexpr int lanes = 8, rows = threads / lanes;  // lanes of a row
+  static constexpr int tile_queries = config.queries;
 
   RAPT_DEVICE static void run(const Parameters& p) {
     const semantics::Call& call = p.common.call;
@@ -34,8 +34,8 @@ struct PrepareRows {
     const float sum = gpu::dot_over_lanes<Target, lanes>(dout, out, dim, p.common.aligned);
     if (batch >= call.batch || Target::thread() % lanes > 0) return;
     const Index tile = query / tile_queries;
-    if (query % tile_queries == 0)
-      p.rows.counters[(batch * call.heads + head) * p.schedule.query_tiles + tile] = 0;
+    if (const Index part = query % tile_queries; part < config.parts_of_warpgroup())
+      counters_of<config>(p, batch, head, tile)[part] = 0;
     if (tile * tile_queries >= sequence.q_len) return;
     const Index at =
         (head * p.rows.tiles + first_tile(call, sequence, tile_queries)) * tile_queries + query;
@@ -82,8 +82,7 @@ struct FinishQueryGradients {
     const int thread = row % 64 / 16 * 32 + row % 8 * 4;
     const float* from = p.rows.dq + own_tile * config.queries * config.dim + part * 4096 +
                         (eight % 8 * 128 + thread) * 4;
-    const bool any =
-        p.rows.counters[(batch * call.heads + head) * p.schedule.query_tiles + tile] > 0;
+    const bool any = *counters_of<config>(p, batch, head, tile) > 0;
     float results[2][8] = {};
     if (any) {
       RAPT_UNROLL

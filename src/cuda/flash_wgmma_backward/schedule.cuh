@@ -22,7 +22,6 @@
 #pragma once
 
 #include "src/cuda/flash_wgmma_backward/parameters.hpp"
-#include "src/cuda/flash_wgmma_backward/tile_config.hpp"
 #include "src/cuda/target.cuh"
 
 namespace rapt::cuda::flash_wgmma_backward {

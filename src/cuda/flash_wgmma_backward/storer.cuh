@@ -1,7 +1,7 @@
 // The storers: warps that add the block's parts of dq to the sums in memory, each when its turn has
-// come (order.cuh). The first one to come stores instead, so that nothing need be cleared. They
-// take turns with the steps, so that one can wait for its addition to be made while the next one's
-// begins.
+// come (order.cuh). The first one to come stores instead, so that nothing need be cleared. Each
+// takes every other of the parts that a warpgroup hands over, so that one can wait for its addition
+// to be made while the next one's begins: every other step, or of each step one of two parts.
 //
 // A tile of dq lies there as warpgroups hold it, part after part: (part, 8 columns, thread, 4).
 #pragma once
@@ -33,26 +33,30 @@ class Storer {
       float* sums = p_.rows.dq +
                     (first_head * p_.rows.tiles + first_tile(call, work.sequence, config.queries)) *
                         tile_numbers;
-      uint32_t* counters = p_.rows.counters + (work.sequence.index * call.heads + first_head) *
-                                                  p_.schedule.query_tiles;
+      uint32_t* counters = counters_of<config>(p_, work.sequence.index, first_head, 0);
       for (int head = 0; head < group; ++head) {
         for (int i = 0; i < work.walk.count; ++i, ++step) {
-          if (hopper::ring_index<config.storers>(step) != number_) continue;
+          const int part = parts == 1 ? 0 : number_;
+          const int handed_over = step * parts + part;
+          if (hopper::ring_index<config.storers>(handed_over) != number_) continue;
           const int tile = work.walk.tile(i);
           const int order = additions_of_earlier_laps<config>(p_, work.sequence, turn.lap, tile) +
                             additions_of_this_lap(turn.position, head, i, tile);
           if (Target::lane() == 0)
-            add(sums + Index{tile} * tile_numbers, counters + tile, order, step);
+            add(sums + Index{tile} * tile_numbers + part * dq_part_numbers,
+                counters + tile * parts + part, order, handed_over);
           __syncwarp();
         }
         sums += Index{p_.rows.tiles} * tile_numbers;
-        counters += p_.schedule.query_tiles;
+        counters += p_.schedule.query_tiles * parts;
       }
     }
   }
 
  private:
   static constexpr int tile_numbers = config.queries * config.dim;
+  static constexpr int parts = config.parts_of_warpgroup();
+  static_assert(parts == 1 || parts == config.storers);
 
   // All of the work tile's lap, by their positions.
   RAPT_DEVICE void note_participants(const WorkTile& work, int group) {
@@ -78,15 +82,16 @@ class Storer {
     return static_cast<int>(__reduce_add_sync(Target::all_lanes, before));
   }
 
-  // By one thread.
-  RAPT_DEVICE void add(float* sums, uint32_t* counter, int order, int step) {
-    const hopper::PipelineState<config.storers> pipe(step);
+  // Of every warpgroup the part with this number. By one thread.
+  RAPT_DEVICE void add(float* sums, uint32_t* counter, int order, int handed_over) {
+    const hopper::PipelineState<config.storers> pipe(handed_over);
     ptx::wait_for_count(counter, static_cast<uint32_t>(order));
     RAPT_UNROLL
-    for (int part = 0; part < config.warpgroups; ++part) {
-      shared_.dq_rings[part].wait_full(pipe);
-      const unsigned char* const from = shared_.dq[pipe.index][part];
-      float* const to = sums + part * (dq_part_bytes / 4);
+    for (int group = 0; group < config.warpgroups; ++group) {
+      shared_.dq_rings[group].wait_full(pipe);
+      const unsigned char* const from =
+          shared_.dq[hopper::ring_index<config.dq_buffers>(handed_over)][group];
+      float* const to = sums + group * parts * dq_part_numbers;
       if (order == 0)
         ptx::bulk_store(to, from, dq_part_bytes);
       else

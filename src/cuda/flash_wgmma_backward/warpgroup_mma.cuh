@@ -1,7 +1,7 @@
 // The five products of a warpgroup, whose rows are 64 keys, and what lies in its registers between
 // them. Weights and dS are made transposed, keys × queries, so that as they lie in registers they
 // are the first factor of the products that give dV and dK; for dQ, dSᵀ goes through shared memory,
-// from where tensor cores read it the other way round.
+// from where tensor cores read it the other way round (dq_mma.cuh).
 //
 //   Sᵀ  (64, queries)  =  K (64, dim)        Qᵀ         both from shared memory
 //   dPᵀ (64, queries)  =  V (64, dim)        dOᵀ        likewise
@@ -10,10 +10,9 @@
 //   dQ  (64, 64)       =  dS (64, 128)       K          of 64 queries and 64 dims, over all keys
 #pragma once
 
-#include "src/cuda/flash_wgmma_backward/shared_storage.cuh"
+#include "src/cuda/flash_wgmma_backward/dq_mma.cuh"
 #include "src/cuda/ptx/ldmatrix.cuh"
 #include "src/cuda/ptx/pack.cuh"
-#include "src/cuda/ptx/wgmma.cuh"
 
 namespace rapt::cuda::flash_wgmma_backward {
 
@@ -57,27 +56,7 @@ struct WarpgroupMma {
   // a panel of dims.
   RAPT_DEVICE static void issue_dq(const unsigned char* gradients, const unsigned char* keys,
                                    int group, QueryGradients& dq) {
-    constexpr bool shares_queries = config.queries > 64;
-    static_assert(shares_queries ? config.dim == 64 : config.dim == 128);
-    const auto a = ptx::MatrixDescriptor::mn_major(
-        gradients + (shares_queries ? group * Gradients::panel_bytes : 0), Gradients::panel_bytes);
-    const auto b = ptx::MatrixDescriptor::mn_major(
-        keys + (shares_queries ? 0 : group * Keys::panel_bytes), Keys::panel_bytes);
-    ptx::wgmma_fence();
-    RAPT_UNROLL
-    for (int i = 0; i < config.keys / 16; ++i)
-      ptx::Wgmma<Element, 64>::mma_both_mn_major(dq, a.offset_by(i * 16 * hopper::panel_row_bytes),
-                                                 b.offset_by(i * 16 * hopper::panel_row_bytes),
-                                                 i > 0);
-    ptx::wgmma_commit();
-  }
-
-  RAPT_DEVICE static void clear(Sums& sums) {
-    RAPT_UNROLL
-    for (int j = 0; j < config.dim / 8; ++j) {
-      RAPT_UNROLL
-      for (int i = 0; i < 4; ++i) sums[j][i] = 0;
-    }
+    issue_dq_part<config, Element>(gradients, keys, group, dq);
   }
 
   RAPT_DEVICE static void pack(const Pairs& pairs, Packed& packed) {

@@ -65,8 +65,14 @@ struct Wgmma {
   // A and B in shared memory, both MN-major: rows of either are the k of the product.
   RAPT_DEVICE static void mma_both_mn_major(Sums& d, MatrixDescriptor a, MatrixDescriptor b,
                                             bool add) {
-    WgmmaInstruction<Element, n>::template from_shared<true>(d, a.descriptor(), b.descriptor(),
-                                                             add);
+    WgmmaInstruction<Element, n>::template from_shared<true, true>(d, a.descriptor(),
+                                                                   b.descriptor(), add);
+  }
+  // Both in shared memory, A alone MN-major.
+  RAPT_DEVICE static void mma_a_mn_major(Sums& d, MatrixDescriptor a, MatrixDescriptor b,
+                                         bool add) {
+    WgmmaInstruction<Element, n>::template from_shared<true, false>(d, a.descriptor(),
+                                                                    b.descriptor(), add);
   }
   // B MN-major.
   RAPT_DEVICE static void mma_mn_major(Sums& d, const uint32_t (&a)[4], MatrixDescriptor b,

@@ -19,6 +19,16 @@ struct WgmmaInstruction;
 
 template <>
 struct WgmmaInstruction<F16, 32> {
+  template <int a_is_mn_major = 0, int b_is_mn_major = 0>
+  RAPT_DEVICE static void from_shared(float (&d)[4][4], uint64_t a, uint64_t b, bool add) {
+    asm volatile(
+        "{.reg .pred add; setp.ne.b32 add, %18, 0;"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+        "}, %16, %17, add, 1, 1, %19, %20;}"
+        : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3)
+        : "l"(a), "l"(b), "r"(int{add}), "n"(a_is_mn_major), "n"(b_is_mn_major));
+  }
   template <int b_is_mn_major = 0>
   RAPT_DEVICE static void from_registers(float (&d)[4][4], const uint32_t (&a)[4], uint64_t b,
                                          bool add) {
@@ -33,18 +43,33 @@ struct WgmmaInstruction<F16, 32> {
 };
 
 template <>
+struct WgmmaInstruction<F16, 40> {
+  template <int a_is_mn_major = 0, int b_is_mn_major = 0>
+  RAPT_DEVICE static void from_shared(float (&d)[5][4], uint64_t a, uint64_t b, bool add) {
+    asm volatile(
+        "{.reg .pred add; setp.ne.b32 add, %22, 0;"
+        "wgmma.mma_async.sync.aligned.m64n40k16.f32.f16.f16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+        "%16,%17,%18,%19"
+        "}, %20, %21, add, 1, 1, %23, %24;}"
+        : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4)
+        : "l"(a), "l"(b), "r"(int{add}), "n"(a_is_mn_major), "n"(b_is_mn_major));
+  }
+};
+
+template <>
 struct WgmmaInstruction<F16, 64> {
-  template <int both_are_mn_major = 0>
+  template <int a_is_mn_major = 0, int b_is_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %34, 0;"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
         "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-        "}, %32, %33, add, 1, 1, %35, %35;}"
+        "}, %32, %33, add, 1, 1, %35, %36;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7)
-        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(a_is_mn_major), "n"(b_is_mn_major));
   }
   template <int b_is_mn_major = 0>
   RAPT_DEVICE static void from_registers(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b,
@@ -62,8 +87,25 @@ struct WgmmaInstruction<F16, 64> {
 };
 
 template <>
+struct WgmmaInstruction<F16, 80> {
+  template <int a_is_mn_major = 0, int b_is_mn_major = 0>
+  RAPT_DEVICE static void from_shared(float (&d)[10][4], uint64_t a, uint64_t b, bool add) {
+    asm volatile(
+        "{.reg .pred add; setp.ne.b32 add, %42, 0;"
+        "wgmma.mma_async.sync.aligned.m64n80k16.f32.f16.f16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+        "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+        "%32,%33,%34,%35,%36,%37,%38,%39"
+        "}, %40, %41, add, 1, 1, %43, %44;}"
+        : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
+          RAPT_SUMS(6), RAPT_SUMS(7), RAPT_SUMS(8), RAPT_SUMS(9)
+        : "l"(a), "l"(b), "r"(int{add}), "n"(a_is_mn_major), "n"(b_is_mn_major));
+  }
+};
+
+template <>
 struct WgmmaInstruction<F16, 96> {
-  template <int both_are_mn_major = 0>
+  template <int a_is_mn_major = 0, int b_is_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[12][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %50, 0;"
@@ -71,10 +113,10 @@ struct WgmmaInstruction<F16, 96> {
         "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
         "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
-        "}, %48, %49, add, 1, 1, %51, %51;}"
+        "}, %48, %49, add, 1, 1, %51, %52;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7), RAPT_SUMS(8), RAPT_SUMS(9), RAPT_SUMS(10), RAPT_SUMS(11)
-        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(a_is_mn_major), "n"(b_is_mn_major));
   }
   template <int b_is_mn_major = 0>
   RAPT_DEVICE static void from_registers(float (&d)[12][4], const uint32_t (&a)[4], uint64_t b,
@@ -94,7 +136,7 @@ struct WgmmaInstruction<F16, 96> {
 
 template <>
 struct WgmmaInstruction<F16, 112> {
-  template <int both_are_mn_major = 0>
+  template <int a_is_mn_major = 0, int b_is_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[14][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %58, 0;"
@@ -103,17 +145,17 @@ struct WgmmaInstruction<F16, 112> {
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
         "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
         "%48,%49,%50,%51,%52,%53,%54,%55"
-        "}, %56, %57, add, 1, 1, %59, %59;}"
+        "}, %56, %57, add, 1, 1, %59, %60;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7), RAPT_SUMS(8), RAPT_SUMS(9), RAPT_SUMS(10), RAPT_SUMS(11),
           RAPT_SUMS(12), RAPT_SUMS(13)
-        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(a_is_mn_major), "n"(b_is_mn_major));
   }
 };
 
 template <>
 struct WgmmaInstruction<F16, 128> {
-  template <int both_are_mn_major = 0>
+  template <int a_is_mn_major = 0, int b_is_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[16][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %66, 0;"
@@ -122,11 +164,11 @@ struct WgmmaInstruction<F16, 128> {
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
         "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
         "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-        "}, %64, %65, add, 1, 1, %67, %67;}"
+        "}, %64, %65, add, 1, 1, %67, %68;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7), RAPT_SUMS(8), RAPT_SUMS(9), RAPT_SUMS(10), RAPT_SUMS(11),
           RAPT_SUMS(12), RAPT_SUMS(13), RAPT_SUMS(14), RAPT_SUMS(15)
-        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(a_is_mn_major), "n"(b_is_mn_major));
   }
   template <int b_is_mn_major = 0>
   RAPT_DEVICE static void from_registers(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b,
@@ -198,6 +240,16 @@ struct WgmmaInstruction<F16, 256> {
 
 template <>
 struct WgmmaInstruction<BF16, 32> {
+  template <int a_is_mn_major = 0, int b_is_mn_major = 0>
+  RAPT_DEVICE static void from_shared(float (&d)[4][4], uint64_t a, uint64_t b, bool add) {
+    asm volatile(
+        "{.reg .pred add; setp.ne.b32 add, %18, 0;"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+        "}, %16, %17, add, 1, 1, %19, %20;}"
+        : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3)
+        : "l"(a), "l"(b), "r"(int{add}), "n"(a_is_mn_major), "n"(b_is_mn_major));
+  }
   template <int b_is_mn_major = 0>
   RAPT_DEVICE static void from_registers(float (&d)[4][4], const uint32_t (&a)[4], uint64_t b,
                                          bool add) {
@@ -212,18 +264,33 @@ struct WgmmaInstruction<BF16, 32> {
 };
 
 template <>
+struct WgmmaInstruction<BF16, 40> {
+  template <int a_is_mn_major = 0, int b_is_mn_major = 0>
+  RAPT_DEVICE static void from_shared(float (&d)[5][4], uint64_t a, uint64_t b, bool add) {
+    asm volatile(
+        "{.reg .pred add; setp.ne.b32 add, %22, 0;"
+        "wgmma.mma_async.sync.aligned.m64n40k16.f32.bf16.bf16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+        "%16,%17,%18,%19"
+        "}, %20, %21, add, 1, 1, %23, %24;}"
+        : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4)
+        : "l"(a), "l"(b), "r"(int{add}), "n"(a_is_mn_major), "n"(b_is_mn_major));
+  }
+};
+
+template <>
 struct WgmmaInstruction<BF16, 64> {
-  template <int both_are_mn_major = 0>
+  template <int a_is_mn_major = 0, int b_is_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %34, 0;"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
         "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-        "}, %32, %33, add, 1, 1, %35, %35;}"
+        "}, %32, %33, add, 1, 1, %35, %36;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7)
-        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(a_is_mn_major), "n"(b_is_mn_major));
   }
   template <int b_is_mn_major = 0>
   RAPT_DEVICE static void from_registers(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b,
@@ -241,8 +308,25 @@ struct WgmmaInstruction<BF16, 64> {
 };
 
 template <>
+struct WgmmaInstruction<BF16, 80> {
+  template <int a_is_mn_major = 0, int b_is_mn_major = 0>
+  RAPT_DEVICE static void from_shared(float (&d)[10][4], uint64_t a, uint64_t b, bool add) {
+    asm volatile(
+        "{.reg .pred add; setp.ne.b32 add, %42, 0;"
+        "wgmma.mma_async.sync.aligned.m64n80k16.f32.bf16.bf16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+        "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+        "%32,%33,%34,%35,%36,%37,%38,%39"
+        "}, %40, %41, add, 1, 1, %43, %44;}"
+        : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
+          RAPT_SUMS(6), RAPT_SUMS(7), RAPT_SUMS(8), RAPT_SUMS(9)
+        : "l"(a), "l"(b), "r"(int{add}), "n"(a_is_mn_major), "n"(b_is_mn_major));
+  }
+};
+
+template <>
 struct WgmmaInstruction<BF16, 96> {
-  template <int both_are_mn_major = 0>
+  template <int a_is_mn_major = 0, int b_is_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[12][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %50, 0;"
@@ -250,10 +334,10 @@ struct WgmmaInstruction<BF16, 96> {
         "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
         "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
-        "}, %48, %49, add, 1, 1, %51, %51;}"
+        "}, %48, %49, add, 1, 1, %51, %52;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7), RAPT_SUMS(8), RAPT_SUMS(9), RAPT_SUMS(10), RAPT_SUMS(11)
-        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(a_is_mn_major), "n"(b_is_mn_major));
   }
   template <int b_is_mn_major = 0>
   RAPT_DEVICE static void from_registers(float (&d)[12][4], const uint32_t (&a)[4], uint64_t b,
@@ -273,7 +357,7 @@ struct WgmmaInstruction<BF16, 96> {
 
 template <>
 struct WgmmaInstruction<BF16, 112> {
-  template <int both_are_mn_major = 0>
+  template <int a_is_mn_major = 0, int b_is_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[14][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %58, 0;"
@@ -282,17 +366,17 @@ struct WgmmaInstruction<BF16, 112> {
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
         "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
         "%48,%49,%50,%51,%52,%53,%54,%55"
-        "}, %56, %57, add, 1, 1, %59, %59;}"
+        "}, %56, %57, add, 1, 1, %59, %60;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7), RAPT_SUMS(8), RAPT_SUMS(9), RAPT_SUMS(10), RAPT_SUMS(11),
           RAPT_SUMS(12), RAPT_SUMS(13)
-        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(a_is_mn_major), "n"(b_is_mn_major));
   }
 };
 
 template <>
 struct WgmmaInstruction<BF16, 128> {
-  template <int both_are_mn_major = 0>
+  template <int a_is_mn_major = 0, int b_is_mn_major = 0>
   RAPT_DEVICE static void from_shared(float (&d)[16][4], uint64_t a, uint64_t b, bool add) {
     asm volatile(
         "{.reg .pred add; setp.ne.b32 add, %66, 0;"
@@ -301,11 +385,11 @@ struct WgmmaInstruction<BF16, 128> {
         "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
         "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
         "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-        "}, %64, %65, add, 1, 1, %67, %67;}"
+        "}, %64, %65, add, 1, 1, %67, %68;}"
         : RAPT_SUMS(0), RAPT_SUMS(1), RAPT_SUMS(2), RAPT_SUMS(3), RAPT_SUMS(4), RAPT_SUMS(5),
           RAPT_SUMS(6), RAPT_SUMS(7), RAPT_SUMS(8), RAPT_SUMS(9), RAPT_SUMS(10), RAPT_SUMS(11),
           RAPT_SUMS(12), RAPT_SUMS(13), RAPT_SUMS(14), RAPT_SUMS(15)
-        : "l"(a), "l"(b), "r"(int{add}), "n"(both_are_mn_major));
+        : "l"(a), "l"(b), "r"(int{add}), "n"(a_is_mn_major), "n"(b_is_mn_major));
   }
   template <int b_is_mn_major = 0>
   RAPT_DEVICE static void from_registers(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b,
