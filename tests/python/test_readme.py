@@ -3,7 +3,8 @@
 import re
 
 _DEFINITION = re.compile(
-    r'(?:\.name = |emulated<[^"]*>\(|kernel_named<[^"]*>\()\s*"((?:cpu|cuda|hip|emu)\.\w+)"'
+    r'(?:\.name = |(?:emulated|kernel_named|flash_on|flash_backward_on)<[^"]*>\()\s*'
+    r'"((?:cpu|cuda|hip|emu)\.\w+)"'
 )
 
 
