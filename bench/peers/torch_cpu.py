@@ -49,37 +49,33 @@ class TorchCpu:
         def forward(tensors):
             return attend(*tensors, **options)
 
-        backward = self._gradients(forward, turn)
         contender = Contender(
             name=f"torch-{name}-{layout}",
             config=self.config,
-            call=backward if problem.backward else lambda: forward(next(turn)),
+            call=lambda: forward(next(turn)),
             context=lambda: self._using(name, gradients=problem.backward),
         )
         try:
             with contender.context(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a refusal also warns, in many words
                 contender.call()
+                if problem.backward:
+                    contender.call = self._gradients(forward, sets)
         except RuntimeError as error:
             contender.refusal = str(error).splitlines()[0]
         return contender
 
-    def _gradients(self, attend, turn):
-        """A call that goes from the last dout to dq, dk and dv: what forward keeps for it is made once
-        for each set of inputs, by the first call that meets it."""
-        graphs: dict = {}
-
-        def call():
-            tensors = next(turn)
-            if id(tensors) not in graphs:
-                for tensor in tensors:
-                    tensor.requires_grad_()
-                out = attend(tensors)
-                graphs[id(tensors)] = out, self._torch.randn_like(out)
-            out, dout = graphs[id(tensors)]
-            return self._torch.autograd.grad(out, tensors, dout, retain_graph=True)
-
-        return call
+    def _gradients(self, forward, sets):
+        """A call that goes from dout back to dq, dk and dv of the next inputs, through what forward kept
+        of them."""
+        graphs = []
+        for tensors in sets:
+            for tensor in tensors:
+                tensor.requires_grad_()
+            out = forward(tensors)
+            graphs.append((out, tensors, self._torch.randn_like(out)))
+        turn = itertools.cycle(graphs)
+        return lambda: self._torch.autograd.grad(*next(turn), retain_graph=True)
 
     @contextlib.contextmanager
     def _using(self, name: str, gradients: bool):

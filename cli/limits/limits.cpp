@@ -62,7 +62,7 @@ MeasuredLimits measure_cpu(const Device& device) {
   };
   progress.show(0, "measuring f32 multiply-adds");
   fill(&Rates::f32_flops, [&](std::int32_t n) { return measure_f32_flops(device, n); });
-  progress.show(1, "measuring matrix units");
+  progress.show(1, "measuring products of bf16");
   fill(&Rates::matrix_flops, [&](std::int32_t n) { return measure_matrix_flops(device, n); });
   progress.show(2, "measuring reads of memory");
   const MemoryMeasurement memory(device, limits.threads);

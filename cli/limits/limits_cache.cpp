@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace files = std::filesystem;
 
-constexpr int schema = 3;
+constexpr int schema = 4;
 
 // Empty if the user has no folder for it.
 files::path cache_file() {

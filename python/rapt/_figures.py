@@ -121,7 +121,7 @@ def over_length(rows: list[Row], colors: Colors) -> go.Figure | None:
 
 def _roof(machine: Machine) -> list[go.Scatter]:
     lines = []
-    for label, peak in [("f32", machine.f32_flops), ("matrix", machine.matrix_flops)]:
+    for label, peak in [("f32", machine.f32_flops), ("bf16", machine.matrix_flops)]:
         if not peak or not machine.read_bandwidth:
             continue
         ridge = peak / machine.read_bandwidth

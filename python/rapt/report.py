@@ -31,7 +31,7 @@ def _limits(run: Run) -> str:
     machine = run.machine
     parts = [
         (machine.f32_flops, "flop/s", "f32"),
-        (machine.matrix_flops, "flop/s", "matrix"),
+        (machine.matrix_flops, "flop/s", "bf16"),
         (machine.read_bandwidth, "B/s", "read"),
     ]
     return ", ".join(f"{_quantity(value, unit)} {what}" for value, unit, what in parts if value)

@@ -6,7 +6,6 @@
 //   multiply<Into>(…)    32 × 32 sums
 //   store_rounded(), add_rounded(), store_pairs()    from f32 to bf16, ties to even
 //
-//
 // Packed, in tiles of 1 KiB that are read in order, with "pair" for two bf16 in 32 bits:
 //   Q  (row groups, depth steps, 32 rows, 32)
 //   K  (key tiles, pairs of qk_dim, 16 keys)

@@ -259,13 +259,14 @@ class Flash {
                                               sequence.kv_len);
       block.dropout = semantics::dropout_stream(call_.dropout, sequence.index, block.head);
       block.queries = scratch + shape_.queries + i * shape_.queries_bytes;
-      block.sums = {.rows = block.rows,
-                    .out_stride = shape_.out_stride,
-                    .reference = states + (3 * i + 1) * shape_.padded_rows,
-                    .row_sum = states + (3 * i + 2) * shape_.padded_rows,
-                    .divisor = states + (3 * i + 2 + engine_.rounds_weights) * shape_.padded_rows,
-                    .out = reinterpret_cast<float*>(scratch + shape_.out) +
-                           i * shape_.padded_rows * shape_.out_stride};
+      block.sums = {
+          .rows = block.rows,
+          .out_stride = shape_.out_stride,
+          .reference = states + (3 * i + 1) * shape_.padded_rows,
+          .row_sum = states + (3 * i + 2) * shape_.padded_rows,
+          .divisor = states + (3 * i + (engine_.rounds_weights ? 3 : 2)) * shape_.padded_rows,
+          .out = reinterpret_cast<float*>(scratch + shape_.out) +
+                 i * shape_.padded_rows * shape_.out_stride};
       block.earlier = {reinterpret_cast<double*>(scratch + shape_.long_sums) +
                        i * LongSums::bytes(shape_.padded_rows, shape_.out_stride) / 8};
     }
@@ -425,7 +426,7 @@ class Flash {
     const Range all = semantics::span_of(meeting.block.keys);
     for (Index dim = 0; dim < call_.v_dim; dim += shape_.v_part) {
       const Range dims = {dim, std::min(dim + shape_.v_part, call_.v_dim)};
-      pack_values(seen, dims, scratch);
+      pack_values(whole_steps(seen), dims, scratch);
       t.v_dim = dims.end - dims.begin;
       t.out = meeting.block.sums.out + dim;
       if (sets_out(meeting.block) && meeting.run.keys.begin <= all.begin)

@@ -1,4 +1,4 @@
-// Flash attention over a matrix engine: what cpu.flash and cpu.flash_amx share.
+// Flash attention over a matrix engine: what cpu.flash, cpu.flash_amx and cpu.flash_bf16 share.
 #pragma once
 
 #include "src/core/kernel.hpp"

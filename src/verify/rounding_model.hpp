@@ -35,12 +35,16 @@ struct Roundings {
   double smallest;  // of e^s, whose largest is about 1, absolutely
   double factors;   // of products' factors: q, k and v as TF32
   double result;
+  // Some kernels divide by the sum of rounded weights: a rounding moves the result to a value or
+  // away.
+  bool may_move;
 
   explicit Roundings(const Problem& p)
       : weight(p.dtype == DType::f32 ? 0 : unit_roundoff(p.dtype)),
         smallest(p.dtype == DType::f16 ? 0x1p-25 : 0),
         factors(0),
-        result(unit_roundoff(p.out_dtype)) {
+        result(unit_roundoff(p.out_dtype)),
+        may_move(p.dtype == DType::bf16) {
     if (p.dtype == DType::f32 && p.tf32) weight = factors = tf32_unit;
   }
   bool weights_alike() const { return weight > 0 && factors == 0; }

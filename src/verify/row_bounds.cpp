@@ -64,9 +64,7 @@ class Sums {
       weighed_[d] += weight * size;
       firm_[d] += shifted * difference + summed * size;
       weights_[d] += weight * size * weight * size;
-      // Where out is divided by the sum of rounded weights, a weight's rounding moves it to the
-      // value or away from it.
-      const double moved = weight * (roundings.weights_alike() ? std::max(size, difference) : size);
+      const double moved = weight * (roundings.may_move ? std::max(size, difference) : size);
       moved_[d] += moved;
       moved_squared_[d] += moved * moved;
       scores_[d] += spread * difference * spread * difference;
@@ -113,7 +111,7 @@ class Sums {
       return squares > 0 ? sum * sum / (count * squares) : 0;
     };
 
-    double firm = 0, weights_at_most = 0, weights = 0, scores = 0, results = 0,
+    double firm = 0, weights_at_most = 0, weights = 0, terms = 0, scores = 0, results = 0,
            equal = 0;  // squared
     row.allowed.resize(dims);
     double cut_off_along = 0;
@@ -145,6 +143,7 @@ class Sums {
       row.firm += of_equal_terms * out;
       weights_at_most += at_most * at_most;
       weights += moved_squared_[d];
+      terms += weights_[d];
       scores += scores_[d];
       results += of_result * of_result;
       equal += alike_as_tf32 * alike_as_tf32;
@@ -174,7 +173,7 @@ class Sums {
     // A value is a number of the type, to which a result rounds back, or not, as its weight
     // rounded: the two go together.
     row.row = std::sqrt(firm) + of_weights + of_result + std::hypot(of_factors, of_scores);
-    row.size = std::max(norm, std::sqrt(weights));
+    row.size = std::max(norm, std::sqrt(terms));
     row.lse_allowed =
         lse_firm_ + std::abs(cut_off_units * roundings.factors * lse_grown_) +
         equal_terms * equality(keys_, sum_of_weights_, squares_of_weights_) +
