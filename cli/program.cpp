@@ -58,6 +58,8 @@ std::string missing_command(const CLI::App& app) {
 // CLI11 lists what it did not expect, values of options it does not know included.
 std::string unexpected_argument(const CLI::App& command) {
   const std::vector<std::string> rest = command.remaining();
+  if (rest.empty())
+    return fmt::format("options stand behind their command: rapt {} …", command.get_name());
   const auto option = std::ranges::find_if(
       rest, [](const std::string& argument) { return argument.starts_with('-'); });
   if (option == rest.end())

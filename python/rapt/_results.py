@@ -56,7 +56,10 @@ def _counted(threads: int) -> str:
 
 
 def _machine(device: dict[str, Any]) -> Machine:
+    """Processors of a family have one name, whatever their generation: their cache tells them apart."""
     threads = f", {_counted(device['threads'])}" if device.get("backend") == "cpu" else ""
+    if threads and device.get("cache_bytes"):
+        threads = f", {device['cache_bytes'] / 2**20:.0f} MiB cache{threads}"
     limits = [device.get(name) or 0.0 for name in ("f32_flops", "matrix_flops", "read_bandwidth")]
     return Machine(f"{device['name']}{threads}", *limits)
 

@@ -193,7 +193,7 @@ Support supports(const Problem& p, const Device&) {
 // It reads everything once. Few rows leave it to the latency of each.
 Estimate estimate(const Task& task) {
   const Problem& p = task.problem;
-  const double busy = std::min(1.0, double(p.batch) / task.device.threads);
+  const double busy = std::min(1.0, std::max(1.0, double(p.batch)) / task.device.threads);
   const double rows = double(p.total_q) * double(p.heads);
   const double overhead = 2e-6 + rows * 40e-9 / (busy * task.device.threads);
   return estimate_from(p.flops(), 0.2 * busy * task.device.nominal.f32_flops, p.bytes(),

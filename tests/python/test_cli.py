@@ -121,6 +121,7 @@ def test_version_is_one_line(rapt):
         (["explain"], "problem is required; see rapt explain --help"),
         (["kernels", "--loud"], "--loud; see rapt kernels --help"),
         (["kernels", "more"], "kernels takes no 'more'; see rapt kernels --help"),
+        (["--device", "cpu", "kernels"], "options stand behind their command: rapt kernels"),
         (["explain", PROBLEM, "--threads", "many"], "--threads = many"),
         (["explain", PROBLEM, "--threads", "0"], "--threads is 0; it must be from 1 to 1024"),
         (["explain", PROBLEM, "--threads", "-3"], "--threads is -3; it must be from 1 to 1024"),
@@ -236,6 +237,12 @@ def chips(rapt):
     if "cuda." not in rapt.ok("kernels"):
         pytest.skip("this build has no CUDA backend")
     return rapt
+
+
+@pytest.mark.parametrize("empty", ["b0 s4 d4", "b2 q0 kv4 d4", "b2 q4 kv0 d4", "b0 s4 d4 backward"])
+def test_a_problem_of_nothing_has_estimates(rapt, empty):
+    for candidate in json.loads(rapt.ok("explain", empty, "--json"))["candidates"]:
+        assert candidate["refusal"] or candidate["seconds"] is not None, candidate
 
 
 def test_explain_takes_a_chip_that_is_not_here(chips):

@@ -32,6 +32,11 @@ def test_a_machine_is_called_by_its_threads(threads, words):
     assert _results._machine(DEVICE | {"threads": threads}).name == f"A Chip, {words}"
 
 
+def test_machines_of_one_name_are_told_apart_by_their_caches():
+    machine = _results._machine(DEVICE | {"cache_bytes": 256 << 20})
+    assert machine.name == "A Chip, 256 MiB cache, 2 threads"
+
+
 def report(rows):
     return {"schema": 1, "date": "2026-01-01", "command": "c", "devices": [DEVICE], "rows": rows}
 
