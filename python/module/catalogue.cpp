@@ -64,6 +64,20 @@ void define_explain(nb::module_& module) {
       nb::sig(help::explain_signature), help::explain_text);
 }
 
+// What such a function is given all the same gets a sentence.
+template <class Function>
+void define_without_arguments(nb::module_& module, const char* name, Function function,
+                              const char* signature, const char* text) {
+  module.def(
+      name,
+      [name, function](const nb::args& more, nb::kwargs others) {
+        take_positions(name, {}, more, others);
+        for (const auto& other : others) refuse_keyword(name, other.first);
+        return function();
+      },
+      "more"_a, "others"_a, nb::sig(signature), text);
+}
+
 void define_devices(nb::module_& module) {
   nb::class_<rapt::Device>(module, "Device", help::Device_text)
       .def_ro("name", &rapt::Device::name)
@@ -78,7 +92,8 @@ void define_devices(nb::module_& module) {
       .def("__repr__", [](const rapt::Device& self) {
         return "<rapt.Device " + self.to_string() + ": " + self.name + ">";
       });
-  module.def("devices", &rapt::devices, help::devices_text);
+  define_without_arguments(module, "devices", rapt::devices, help::devices_signature,
+                           help::devices_text);
 }
 
 void define_kernels(nb::module_& module) {
@@ -95,7 +110,8 @@ void define_kernels(nb::module_& module) {
       .def("__repr__", [](const rapt::KernelInfo& self) {
         return "<rapt.Kernel " + std::string(self.name) + ">";
       });
-  module.def("kernels", &rapt::kernels, help::kernels_text);
+  define_without_arguments(module, "kernels", rapt::kernels, help::kernels_signature,
+                           help::kernels_text);
 }
 
 }  // namespace
@@ -104,7 +120,9 @@ void define_catalogue(nb::module_& module) {
   define_explain(module);
   define_devices(module);
   define_kernels(module);
-  module.def("version", [] { return std::string(rapt::version()); });
+  define_without_arguments(
+      module, "version", [] { return std::string(rapt::version()); }, help::version_signature,
+      help::version_text);
   module.def("merge", &merge, by_position(), by_position(), "more"_a, "layout"_a.none() = "bshd",
              "out"_a = nb::none(), "others"_a, nb::sig(help::merge_signature), help::merge_text);
 }

@@ -21,6 +21,13 @@ _KEYWORDS = {
 _KEYWORDS["attention_backward"] = f"{_KEYWORDS['attention']} {_BACKWARD}"
 _KEYWORDS["plan"] = _KEYWORDS["problem"] = _KEYWORDS["attention_backward"]
 
+# What others call it.
+_ELSEWHERE = {
+    "softmax_scale": "scale", "is_causal": "causal", "attn_mask": "mask", "window_size": "window",
+    "alibi_slopes": "alibi", "s_aux": "sinks", "block_table": "page_table",
+    "key_value_seq_lengths": "kv_lengths", "cache_seqlens": "kv_lengths",
+}  # fmt: skip
+
 # Where an argument of backward has no place in a call.
 _INSTEAD = {
     "attention": "call rapt.attention_backward()",
@@ -32,6 +39,8 @@ _INSTEAD = {
 
 def wrong_positions(function: str, there: list[bool], more: int) -> str:
     """`there`: which of the arguments that a function takes by position are given."""
+    if function not in _POSITIONS:
+        return f"rapt.{function}() takes no arguments"
     names = _POSITIONS[function].split()
     count = f"{len(names)} argument{'s' if len(names) > 1 else ''}"
     if more:
@@ -45,8 +54,12 @@ def wrong_positions(function: str, there: list[bool], more: int) -> str:
 
 
 def unexpected_keyword(function: str, keyword: str) -> str:
+    if function not in _KEYWORDS:
+        return f"rapt.{function}() takes no arguments; it got {keyword!r}"
     known = _KEYWORDS[function].split()
     near = difflib.get_close_matches(keyword, known, n=1)
+    if _ELSEWHERE.get(keyword) in known:
+        near = [_ELSEWHERE[keyword]]
     if keyword in _POSITIONS[function].split():
         return (
             f"rapt.{function}() got {keyword} twice, by position and as a keyword argument; give it "

@@ -69,6 +69,16 @@ def test_a_keyword_that_names_no_array_is_a_type_error(random):
         rapt.explain("b1 h1 s4 d8", kernal="cpu.flash")
     with pytest.raises(TypeError, match="^rapt.Plan.. got an .* 'nonsense'; there are problem, device"):
         rapt.Plan("b1 h1 s4 d8", nonsense=1)
+    with pytest.raises(TypeError, match="'softmax_scale'; did you mean 'scale'.$"):
+        rapt.attention(q, k, v, softmax_scale=1.0)
+
+
+def test_what_takes_no_arguments_says_so():
+    for function in (rapt.devices, rapt.kernels, rapt.version):
+        with pytest.raises(TypeError, match=f"^rapt.{function.__name__}.. takes no arguments; it got 'a'$"):
+            function(a=1)
+        with pytest.raises(TypeError, match=f"^rapt.{function.__name__}.. takes no arguments$"):
+            function(1)
 
 
 @pytest.mark.parametrize("text", ["\ud800", "bshd\0x", "sinks\0x"])
