@@ -30,9 +30,10 @@ constexpr const char* program_description =
 constexpr const char* program_footer =
     "Results go to stdout, everything else to stderr.\n"
     "Exit codes: 0 all is well, 1 a check failed, 2 the command line or an input is wrong.\n"
-    "Environment: RAPT_KERNEL names a kernel, RAPT_THREADS the CPU's threads, RAPT_TUNING the "
-    "tuning file (set to nothing: none), RAPT_SIMD the CPU's best vector instructions; RAPT_LOG=1 "
-    "logs each plan and run; RAPT_CHECK=1 checks index data that lies on a GPU.";
+    "Environment, where kernels are chosen or run: RAPT_KERNEL names one, RAPT_THREADS the CPU's "
+    "threads, RAPT_TUNING the tuning file (set to nothing: none), RAPT_SIMD the CPU's best vector "
+    "instructions; RAPT_LOG=1 logs each plan and run; RAPT_CHECK=1 checks index data that lies on "
+    "a GPU.";
 
 // CLI11 writes sentences with a capital and over several lines; rapt's are one line after a colon.
 std::string one_line(std::string text) {
